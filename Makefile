@@ -1,0 +1,33 @@
+# Every target works on a fresh machine with the Rust toolchain alone; `make full` wants more tools.
+CARGO ?= cargo
+
+.PHONY: help run test check full build release clean
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: ## Build and show the main job for real: three processes, one killed and brought back
+	$(CARGO) run --quiet --locked -- demo
+
+test: ## Every test; one that needs a missing program says that it skipped
+	$(CARGO) test --locked
+
+check: ## Format, lints, documentation, layers, dependencies
+	$(CARGO) fmt --check
+	$(CARGO) clippy --locked --all-targets -- -D warnings
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
+	$(CARGO) test --locked --test tidy
+	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --offline check bans licenses sources; \
+	else echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)"; fi
+
+full: release ## Long sweeps and measurements; their output belongs in docs/measurements.md
+	CROWNY_FED_FULL=1 $(CARGO) test --locked --release -- --nocapture
+	benches/journal-size.sh
+
+build: ## Debug binary
+	$(CARGO) build --locked
+
+release: ## Release binary
+	$(CARGO) build --locked --release
+
+clean: ## Remove what was built
+	$(CARGO) clean

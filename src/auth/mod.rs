@@ -1,0 +1,5 @@
+//! PURE: who may say what. Signed bytes and keys.
+
+pub mod keys;
+pub mod pae;
+pub mod vkey;

@@ -1,0 +1,22 @@
+//! `completions` and `man`: made from the flags themselves.
+
+use super::{Ending, print};
+use crate::cli::Cli;
+use crate::error::Failure;
+use clap::CommandFactory;
+
+pub(super) fn shell(shell: clap_complete::Shell) -> Ending {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "crowny-fed", &mut script);
+    print::out(&String::from_utf8_lossy(&script))?;
+    Ok(None)
+}
+
+pub(super) fn manual() -> Ending {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Cli::command())
+        .render(&mut page)
+        .map_err(|error| Failure::failed(format!("cannot render the manual: {error}")))?;
+    print::out(&String::from_utf8_lossy(&page))?;
+    Ok(None)
+}

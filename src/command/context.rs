@@ -1,0 +1,162 @@
+//! What every verb starts from: the checked configuration, this machine, and the right to be here.
+
+use crate::cli::{Common, Peers};
+use crate::config::{self, Assembled, Config, Protected};
+use crate::cycle::peers::own_id;
+use crate::error::Failure;
+use crate::host::dial::{Dialer, Options};
+use crate::host::owner::{self, Trespass};
+use crate::host::path;
+use crate::host::real::RealHost;
+use crate::host::{Host, Span};
+use crate::store::disk::Disk;
+use std::path::{Path, PathBuf};
+
+/// A verb's surroundings.
+pub(super) struct Context {
+    /// This machine.
+    pub(super) host: RealHost,
+    /// Checked.
+    pub(super) config: Config,
+    /// As typed.
+    pub(super) common: Common,
+}
+
+impl Context {
+    /// Steps down from root where the state is somebody's, reads and checks the configuration,
+    /// and refuses to touch what is the gateway's or another user's.
+    pub(super) fn new(common: &Common, peers: &Peers) -> Result<Context, Failure> {
+        let here = working_folder()?;
+        step_down(&here.join(&common.dir))?;
+        let Assembled {
+            mut config,
+            protected,
+        } = assemble(common, peers, &here)?;
+        refuse_protected(&config, &protected)?;
+        refuse_foreign(&config)?;
+        let host = host(config.ca_file.clone());
+        if config.own.is_none() {
+            config.own = own_id(&Disk {
+                host: &host,
+                layout: &config.layout,
+            })?;
+        }
+        Ok(Context {
+            host,
+            config,
+            common: common.clone(),
+        })
+    }
+
+    /// The folder's files.
+    pub(super) fn disk(&self) -> Disk<'_> {
+        Disk {
+            host: &self.host,
+            layout: &self.config.layout,
+        }
+    }
+}
+
+/// This machine, asking with the system's certificates and `ca_file`.
+pub(super) fn host(ca_file: Option<PathBuf>) -> RealHost {
+    RealHost::new(Dialer::new(Options {
+        ca_file,
+        ..Options::default()
+    }))
+}
+
+/// The working folder, which relative paths are meant from.
+pub(super) fn working_folder() -> Result<PathBuf, Failure> {
+    std::env::current_dir().map_err(|error| {
+        Failure::config(format!("no working folder: {error}"))
+            .hint("pass --dir as an absolute path")
+    })
+}
+
+/// See [`owner::step_down`].
+pub(super) fn step_down(state: &Path) -> Result<(), Failure> {
+    let program = std::env::current_exe()
+        .map_err(|error| Failure::failed(format!("cannot find myself: {error}")))?;
+    let args: Vec<_> = std::env::args_os().skip(1).collect();
+    owner::step_down(state, &program, &args).map_err(|error| {
+        Failure::config(format!(
+            "cannot run as the owner of {}: {error}",
+            state.display()
+        ))
+    })
+}
+
+fn assemble(common: &Common, peers: &Peers, here: &Path) -> Result<Assembled, Failure> {
+    let (path, required) = config::file(common);
+    let path = here.join(path);
+    let text = match host(None).read(&path, Span::WHOLE) {
+        Ok(bytes) => Some(
+            String::from_utf8(bytes)
+                .map_err(|_| Failure::config(format!("{} is not UTF-8", path.display())))?,
+        ),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => None,
+        Err(error) => {
+            return Err(Failure::config(format!(
+                "cannot read {}: {error}",
+                path.display()
+            )));
+        }
+    };
+    if text.is_some() {
+        refuse_trespass(&path)?;
+    }
+    config::assemble(common, peers, text.as_deref(), here)
+}
+
+/// Law 1: no output path may be, lie in or link to what is protected.
+fn refuse_protected(config: &Config, protected: &Protected) -> Result<(), Failure> {
+    let resolved = Protected {
+        paths: protected
+            .paths
+            .iter()
+            .map(|held| path::resolve(held))
+            .collect(),
+        labels: protected.labels.clone(),
+    };
+    for output in [config.layout.dir(), config.status.as_path()] {
+        for spelled in [output.to_owned(), path::resolve(output)] {
+            if let Some(reason) = resolved
+                .forbids(&spelled)
+                .or_else(|| protected.forbids(&spelled))
+            {
+                return Err(Failure::config(format!("not written: {reason}"))
+                    .hint("the live gateway is never touched; choose another --dir or --status"));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn refuse_foreign(config: &Config) -> Result<(), Failure> {
+    for ours in [
+        config.layout.dir().to_owned(),
+        config.layout.keys(),
+        config.layout.state(),
+    ] {
+        refuse_trespass(&ours)?;
+    }
+    Ok(())
+}
+
+fn refuse_trespass(path: &Path) -> Result<(), Failure> {
+    let trespass = owner::check(path)
+        .map_err(|error| Failure::config(format!("cannot look at {}: {error}", path.display())))?;
+    match trespass {
+        None => Ok(()),
+        Some(Trespass::Owner { uid }) => Err(Failure::config(format!(
+            "{} belongs to user {uid}",
+            path.display()
+        ))
+        .hint("run as that user; started as root, crowny-fed does so by itself")),
+        Some(Trespass::Writable { mode }) => Err(Failure::config(format!(
+            "{} may be written by others (mode {mode:03o})",
+            path.display()
+        ))
+        .hint(format!("chmod go-w {}", path.display()))),
+    }
+}

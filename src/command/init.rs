@@ -1,0 +1,140 @@
+//! `init`: a working local anchor, no question asked.
+
+use super::context::{Context, working_folder};
+use super::{Ending, print};
+use crate::cli::{Common, Init, Peers};
+use crate::config::duration_ms;
+use crate::cycle::founding::{Founding, found};
+use crate::error::{Failure, Kind};
+use crate::host::owner;
+use crate::protocol::member::NodeId;
+use crate::protocol::profile::Profile;
+use crate::protocol::service::{SERVICES_PER_NODE_MAX, Service};
+
+pub(super) fn run(common: &Common, typed: &Init) -> Ending {
+    let context = Context::new(common, &Peers::default())?;
+    let founding = founding(typed)?;
+    let identity = found(&context.host, &context.config.layout, &founding)?;
+    if common.quiet {
+        return Ok(None);
+    }
+    let dir = working_folder()?.join(&common.dir);
+    print::out(&format!(
+        "founded {} with this node '{}' as its anchor\n  folder    {}\n  vkey      {}\n  recovery  {}: move this file to a safe place off this machine\n\nnext: list peers in 피어목록.psv, then run: crowny-fed tick --dir {}\n",
+        identity.origin,
+        identity.id,
+        dir.display(),
+        identity.vkey,
+        context.config.layout.key("recovery").display(),
+        dir.display(),
+    ))?;
+    Ok(None)
+}
+
+fn founding(typed: &Init) -> Result<Founding, Failure> {
+    let usage = |message: String| Failure::new(Kind::Usage, message);
+    let id = match &typed.id {
+        Some(id) => NodeId::parse(id).map_err(|error| usage(format!("--id: {error}")))?,
+        None => named_after_host(),
+    };
+    let services: Vec<Service> = typed
+        .services
+        .iter()
+        .map(|text| Service::parse(text))
+        .collect::<Result<_, _>>()
+        .map_err(|error| usage(format!("--service: {error}")))?;
+    if services.len() > SERVICES_PER_NODE_MAX {
+        return Err(usage(format!(
+            "{} services, at most {SERVICES_PER_NODE_MAX} a node",
+            services.len()
+        )));
+    }
+    for url in &typed.urls {
+        if !(url.starts_with("http://") || url.starts_with("https://")) {
+            return Err(usage(format!(
+                "--url '{}', expected http:// or https://",
+                url.escape_debug()
+            )));
+        }
+    }
+    let interval_ms =
+        duration_ms(&typed.interval).map_err(|reason| usage(format!("--interval: {reason}")))?;
+    Profile::for_interval(interval_ms)
+        .checked()
+        .map_err(|reason| usage(format!("--interval: {reason}")))?;
+    Ok(Founding {
+        origin: typed.origin.clone(),
+        id,
+        urls: typed.urls.clone(),
+        services,
+        config_text: config_text(&typed.interval),
+    })
+}
+
+/// The host's name as far as it is a node id.
+fn named_after_host() -> NodeId {
+    let name: String = owner::host_name()
+        .chars()
+        .map(|c| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '-'
+            }
+        })
+        .take(64)
+        .collect();
+    NodeId::parse(&name)
+        .or_else(|_| NodeId::parse("anchor"))
+        .expect("'anchor' is a node id")
+}
+
+/// Every default with its reason; only the interval is set.
+fn config_text(interval: &str) -> String {
+    format!(
+        r#"# crowny-fed. Durations: 500ms, 30s, 2m. Unknown keys are refused. Paths are relative to this file.
+
+# How often the timer starts a tick. The unit or plist says so too; 0 = by hand only.
+interval = "{interval}"
+
+# A probe's limit covers lookup, connect, send and read together; 3 s tells a dead peer from a busy one.
+# timeout = "3s"
+# From here on an answer counts as slow (옴). Slow is still an answer: it never starts suspicion.
+# slow = "1s"
+
+# Suspicion lasts ceil of Lifeguard's formula in executed ticks: Min = alpha * max(1, log10 n),
+# Max = beta * Min. The defaults follow the interval: 1s 4/6, 10s 3/4, 30s 2/3, 60s 2/2.
+# alpha = 2.0
+# beta = 3.0
+# accusers = 3
+# Fixes the length instead.
+# suspicion_ticks = 6
+
+# The live gateway's configuration: read to be hashed and compared with the peers', never written.
+# gateway_config = "/etc/gateway/gateway.yaml"
+# Host header of GET / probes: a name, or auto for each row's own host:port.
+# host_header = "crowny.org"
+
+# If one of these answers, our own network works, however many peers are silent.
+# self_check = ["192.0.2.1:443"]
+
+# Nothing of ours may be, lie in or link to these: labels (a path part) and paths. gwlive and the
+# gateway's configuration with its folder are always protected, and so are ports 8080 8443 9152.
+# protected = ["prod", "/srv/live"]
+# protected_ports = [9000]
+
+# Certificates to trust beside the system's, in PEM.
+# ca_file = "ca.pem"
+
+# Elsewhere than in this folder:
+# peers = "/etc/crowny/피어목록.psv"
+# status = "/run/crowny/피어상태.psv"
+
+[api]
+# Where serve listens. Loopback is right behind a gateway or for a first try.
+# listen = "127.0.0.1:9160"
+# Further names under which the API may be called.
+# hosts = ["gw1.example.org"]
+"#
+    )
+}

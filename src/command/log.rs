@@ -1,0 +1,100 @@
+//! `log`: the journal for people.
+
+use super::context::Context;
+use super::{Ending, print};
+use crate::cli::Log;
+use crate::cycle::publish::rfc3339;
+use crate::error::{Failure, Kind};
+use crate::journal::record::Record;
+use crate::protocol::member::NodeId;
+use crate::store::view::{Placed, View, about};
+use serde_json::json;
+
+pub(super) fn run(context: &Context, typed: &Log) -> Ending {
+    let view = View::open(context.disk())?;
+    let node = typed.node.as_deref().map(NodeId::parse).transpose();
+    let node = node.map_err(|error| Failure::new(Kind::Usage, format!("--node: {error}")))?;
+    let lines = view.newest(typed.last, &|line| node.is_none() || about(line) == node)?;
+    let text: String = lines
+        .iter()
+        .map(|placed| {
+            if typed.json {
+                as_json(placed)
+            } else {
+                as_text(placed)
+            }
+        })
+        .collect();
+    print::out(&text)?;
+    Ok(None)
+}
+
+fn as_json(placed: &Placed) -> String {
+    let payload: serde_json::Value = serde_json::from_str(&placed.line.payload).unwrap_or_default();
+    let line = &placed.line;
+    format!(
+        "{}\n",
+        json!({"seq": line.seq, "ts": line.ts, "type": line.kind, "hash": placed.leaf, "payload": payload})
+    )
+}
+
+fn as_text(placed: &Placed) -> String {
+    let line = &placed.line;
+    format!(
+        "{:>6}  {}  {:<8}  {}\n",
+        line.seq,
+        rfc3339(line.ts * 1_000),
+        line.kind,
+        told(placed)
+    )
+}
+
+fn told(placed: &Placed) -> String {
+    match Record::of(&placed.line) {
+        Record::Genesis(genesis) => format!("{} founded by {}", genesis.origin, genesis.anchor),
+        Record::Enroll(enroll) => format!("{}: {} key enrolled", enroll.node, enroll.alg),
+        Record::Register(register) => {
+            format!(
+                "{}: registered, {} services, inc={}",
+                register.node,
+                register.services.len(),
+                register.incarnation.value()
+            )
+        }
+        Record::Roster(roster) => match roster.row {
+            Some(row) => format!(
+                "{}: listed at {}:{} as {} ({})",
+                roster.node, row.host, row.port, row.role, row.state
+            ),
+            None => format!("{}: gone from the roster", roster.node),
+        },
+        Record::Verdict(verdict) => {
+            let heirs: Vec<String> = verdict
+                .heirs
+                .iter()
+                .map(|(service, ids)| {
+                    let ids: Vec<&str> = ids.iter().map(NodeId::as_str).collect();
+                    format!(", {service} goes to {}", ids.join(" "))
+                })
+                .chain(
+                    verdict
+                        .no_heir
+                        .iter()
+                        .map(|service| format!(", {service} has no heir")),
+                )
+                .collect();
+            format!(
+                "{}: {} -> {} ({}, waited {} of {} ticks), inc={}{}",
+                verdict.node,
+                verdict.from.word(),
+                verdict.to.word(),
+                verdict.rule,
+                verdict.waited,
+                verdict.needed,
+                verdict.inc.value(),
+                heirs.concat()
+            )
+        }
+        Record::Unknown => "not understood by this version".to_owned(),
+    }
+}

@@ -1,0 +1,58 @@
+//! One file a verb: read the checked configuration, call the conductor or a view, print.
+
+mod completions;
+mod context;
+mod demo;
+mod failover;
+mod init;
+mod log;
+mod print;
+mod probe;
+mod proof;
+mod root;
+mod routes;
+mod serve;
+mod status;
+mod tick;
+mod verify;
+
+use crate::cli::{Cli, Peers, Verb};
+use crate::error::{Failure, Kind};
+use context::Context;
+
+/// What a verb that did not fail ends with: 0, or that some input rows were set aside.
+type Ending = Result<Option<Kind>, Failure>;
+
+/// Runs the verb and returns the exit code.
+pub fn run(cli: &Cli) -> u8 {
+    match dispatch(cli) {
+        Ok(ending) => ending.map_or(0, Kind::exit_code),
+        Err(failure) => {
+            print::failure(cli.common.color, &failure);
+            failure.kind.exit_code()
+        }
+    }
+}
+
+fn dispatch(cli: &Cli) -> Ending {
+    let common = &cli.common;
+    let plain = || Context::new(common, &Peers::default());
+    match &cli.verb {
+        Verb::Init(init) => init::run(common, init),
+        Verb::Tick(tick) => tick::run(&Context::new(common, &tick.peers)?, tick),
+        Verb::Probe(peers) => probe::run(&Context::new(common, peers)?),
+        Verb::Failover(failover) => {
+            failover::run(&Context::new(common, &failover.peers)?, failover)
+        }
+        Verb::Serve(serve) => serve::run(&Context::new(common, &serve.peers)?, serve),
+        Verb::Status(reading) => status::run(&plain()?, reading.json),
+        Verb::Routes(routes) => routes::run(&plain()?, routes),
+        Verb::Log(log) => log::run(&plain()?, log),
+        Verb::Verify(verify) => verify::run(&plain()?, verify),
+        Verb::Root(reading) => root::run(&plain()?, reading.json),
+        Verb::Proof(proof) => proof::run(common, proof),
+        Verb::Demo(demo) => demo::run(common, demo.keep),
+        Verb::Completions { shell } => completions::shell(*shell),
+        Verb::Man => completions::manual(),
+    }
+}

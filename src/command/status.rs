@@ -1,0 +1,228 @@
+//! `status`: who is alive, how old that is, and what is wrong.
+
+use super::context::Context;
+use super::{Ending, print};
+use crate::cli::Lang;
+use crate::cycle::peers;
+use crate::error::Failure;
+use crate::http::router::peer_json;
+use crate::protocol::memory::Memory;
+use crate::protocol::suspicion;
+use crate::store::disk::Disk;
+use crate::store::identity::Identity;
+use crate::store::view::View;
+use crate::wire::freshness::Freshness;
+use crate::wire::psv::PeerStatus;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::path::Path;
+
+struct Facts<'a> {
+    view: Option<View<'a>>,
+    memory: Option<Memory>,
+    freshness: Option<Freshness>,
+    peers: Vec<PeerStatus>,
+}
+
+pub(super) fn run(context: &Context, as_json: bool) -> Ending {
+    let disk = context.disk();
+    let facts = gather(context, disk)?;
+    if as_json {
+        print::json(&as_value(context, &facts))?;
+    } else {
+        print::out(&as_text(context, &facts))?;
+    }
+    Ok(None)
+}
+
+fn gather<'a>(context: &Context, disk: Disk<'a>) -> Result<Facts<'a>, Failure> {
+    let founded = Identity::load(&disk)?.is_some();
+    let view = if founded {
+        Some(View::open(disk)?)
+    } else {
+        None
+    };
+    let peers = peers::load_status(&disk, &context.config)?;
+    if view.is_none() && peers.is_none() {
+        return Err(
+            Failure::config(format!("nothing in {}", disk.layout.dir().display())).hint(
+                "crowny-fed init founds a federation; with a roster alone, run crowny-fed probe",
+            ),
+        );
+    }
+    Ok(Facts {
+        view,
+        memory: small_json(&disk, &disk.layout.tick())?,
+        freshness: small_json(&disk, &disk.layout.freshness())?,
+        peers: peers.unwrap_or_default(),
+    })
+}
+
+fn small_json<T: DeserializeOwned>(disk: &Disk<'_>, path: &Path) -> Result<Option<T>, Failure> {
+    Ok(disk
+        .read(path)?
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+}
+
+/// What an operator should know first.
+fn troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
+    let mut troubles = Vec::new();
+    if let Some(fresh) = &facts.freshness {
+        if fresh.blind {
+            troubles.push(
+                "local network problem: most peers went unheard at once, nobody is accused"
+                    .to_owned(),
+            );
+        }
+        let now = crate::cycle::publish::rfc3339(crate::host::Host::clock(&context.host).wall_ms);
+        if now > fresh.valid_until {
+            troubles.push(format!(
+                "the last tick is old ({}): is the timer running?",
+                fresh.time
+            ));
+        }
+    }
+    let newer = facts
+        .view
+        .as_ref()
+        .map_or(0, |view| view.fold.not_understood);
+    if newer > 0 {
+        troubles.push(format!(
+            "upgrade needed: {newer} lines were written by a newer version"
+        ));
+    }
+    troubles
+}
+
+fn as_value(context: &Context, facts: &Facts<'_>) -> Value {
+    let profile = &context.config.profile;
+    let present = facts
+        .view
+        .as_ref()
+        .map_or(0, |view| view.fold.membership.present() as u64);
+    json!({
+        "node": context.config.own,
+        "origin": facts.view.as_ref().map(|view| &view.checkpoint.origin),
+        "size": facts.view.as_ref().map(|view| view.checkpoint.size),
+        "root": facts.view.as_ref().map(|view| view.checkpoint.root),
+        "tick": facts.memory.as_ref().map(|memory| memory.tick),
+        "last_tick": facts.freshness.as_ref().map(|fresh| &fresh.time),
+        "blind": facts.freshness.as_ref().map(|fresh| fresh.blind),
+        "interval_ms": profile.interval_ms,
+        "suspicion_ticks_max": suspicion::ticks_max(profile, present),
+        "detection_ms_max": suspicion::detection_ms_max(profile, present),
+        "troubles": troubles(context, facts),
+        "members": members(facts),
+        "peers": facts.peers.iter().map(peer_json).collect::<Vec<_>>(),
+    })
+}
+
+fn members(facts: &Facts<'_>) -> Vec<Value> {
+    let Some(view) = &facts.view else {
+        return Vec::new();
+    };
+    let member = |(id, member): (
+        &crate::protocol::member::NodeId,
+        &crate::protocol::membership::Member,
+    )| {
+        json!({
+            "node": id,
+            "liveness": member.standing.liveness,
+            "incarnation": member.standing.incarnation,
+            "keyed": member.enrolled,
+            "suspect_ticks": facts.memory.as_ref().and_then(|memory| memory.suspects.get(id)),
+            "services": member.offers().iter().map(|offer| offer.name.to_string()).collect::<Vec<_>>(),
+        })
+    };
+    view.fold.membership.members().map(member).collect()
+}
+
+fn as_text(context: &Context, facts: &Facts<'_>) -> String {
+    let mut text = String::new();
+    for trouble in troubles(context, facts) {
+        text.push_str(&format!("! {trouble}\n"));
+    }
+    if let Some(view) = &facts.view {
+        text.push_str(&summary(context, facts, view));
+        text.push_str(&member_table(context, facts, view));
+    }
+    if !facts.peers.is_empty() {
+        text.push_str(&peer_table(context, &facts.peers));
+    }
+    text
+}
+
+fn summary(context: &Context, facts: &Facts<'_>, view: &View<'_>) -> String {
+    let profile = &context.config.profile;
+    let present = view.fold.membership.present() as u64;
+    let tick = facts.memory.as_ref().map_or(0, |memory| memory.tick);
+    let last = facts
+        .freshness
+        .as_ref()
+        .map_or("never", |fresh| fresh.time.as_str());
+    let detection = match suspicion::detection_ms_max(profile, present) {
+        Some(ms) => format!("a death is declared after at most {} s", ms / 1_000),
+        None => "ticks are started by hand".to_owned(),
+    };
+    format!(
+        "{}  {} lines  root {}\ntick {tick} at {last}; suspicion lasts {} ticks, {detection}\n\n",
+        view.checkpoint.origin,
+        view.checkpoint.size,
+        view.checkpoint.root,
+        suspicion::ticks_max(profile, present),
+    )
+}
+
+fn member_table(context: &Context, facts: &Facts<'_>, view: &View<'_>) -> String {
+    let rows = view.fold.membership.members().map(|(id, member)| {
+        let waited = facts
+            .memory
+            .as_ref()
+            .and_then(|memory| memory.suspects.get(id));
+        let services: Vec<String> = member
+            .offers()
+            .iter()
+            .map(|offer| offer.name.to_string())
+            .collect();
+        vec![
+            id.to_string(),
+            member.standing.liveness.word().to_owned(),
+            member.standing.incarnation.value().to_string(),
+            waited.map_or("-".to_owned(), u64::to_string),
+            if member.enrolled { "key" } else { "roster" }.to_owned(),
+            services.join(" "),
+        ]
+    });
+    let head = match context.common.lang {
+        Lang::En => ["node", "liveness", "inc", "suspect ticks", "by", "services"],
+        Lang::Ko => ["노드", "생사", "화신", "의심 틱", "근거", "서비스"],
+    };
+    print::table(&head, rows.collect()) + "\n"
+}
+
+fn peer_table(context: &Context, peers: &[PeerStatus]) -> String {
+    let rows = peers.iter().map(|row| {
+        vec![
+            row.id.to_string(),
+            format!("{} {}", row.judgement.word(), row.judgement.english()),
+            format!("{:03}", row.http),
+            format!("{}.{:03}", row.ms / 1_000, row.ms % 1_000),
+            row.in_sync.word().to_owned(),
+            row.checked_at.clone(),
+            row.reason.clone(),
+        ]
+    });
+    let head = match context.common.lang {
+        Lang::En => [
+            "peer",
+            "last probe",
+            "http",
+            "seconds",
+            "in sync",
+            "checked",
+            "reason",
+        ],
+        Lang::Ko => ["피어", "판정", "http", "초", "동기화", "점검시각", "사유"],
+    };
+    print::table(&head, rows.collect())
+}

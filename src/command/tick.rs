@@ -1,0 +1,126 @@
+//! `tick`: one run, silent unless something changed or was asked for.
+
+use super::context::Context;
+use super::{Ending, print, probe};
+use crate::cli::Tick;
+use crate::cycle::tick::{Ended, Report, run as tick};
+use crate::protocol::blind::Pulse;
+use crate::protocol::member::{Liveness, NodeId};
+use crate::protocol::probe::Outcome;
+use crate::protocol::suspicion;
+
+pub(super) fn run(context: &Context, typed: &Tick) -> Ending {
+    let report = match tick(&context.host, &context.config, typed.dry_run)? {
+        Ended::InProgress => {
+            if !context.common.quiet {
+                print::out("tick in progress\n")?;
+            }
+            return Ok(None);
+        }
+        Ended::Done(report) => report,
+    };
+    for warning in &report.warnings {
+        print::warn(warning);
+    }
+    let rejected = probe::rejected(&context.config.peers, &report.rejected);
+    if !context.common.quiet {
+        print::out(&changes(&report, typed.dry_run))?;
+    }
+    if typed.explain {
+        print::out(&explanation(context, &report))?;
+    }
+    Ok(rejected)
+}
+
+/// One line a change; nothing on a tick without any.
+fn changes(report: &Report, dry_run: bool) -> String {
+    let would = if dry_run { "would: " } else { "" };
+    let mut text = String::new();
+    for change in &report.changes {
+        let what = if change.row.is_some() {
+            "listed"
+        } else {
+            "gone from the roster"
+        };
+        text.push_str(&format!("{would}{} {what}\n", change.node));
+    }
+    for verdict in &report.decision.verdicts {
+        text.push_str(&format!(
+            "{would}{} {} -> {} ({})\n",
+            verdict.node,
+            verdict.from.word(),
+            verdict.to.liveness.word(),
+            verdict.rule.name()
+        ));
+    }
+    for held in &report.decision.held {
+        text.push_str(&format!(
+            "{would}{held} is due to be declared dead, held back by the cap of this tick\n"
+        ));
+    }
+    text
+}
+
+fn explanation(context: &Context, report: &Report) -> String {
+    let decision = &report.decision;
+    let kind = match (report.pulse, decision.blind) {
+        (Pulse::Grace, _) => {
+            "grace: first after a boot, a long gap or a lost tick.json; accuses nobody"
+        }
+        (_, true) => {
+            "blind: over half of the alive peers are unheard; a local network problem, accuses nobody"
+        }
+        (Pulse::Early, _) => "early: sooner than half an interval; suspicions do not age",
+        (Pulse::Counted, _) => "counted",
+    };
+    let mut text = format!(
+        "tick {} ({kind}), journal {} lines\n",
+        decision.memory.tick, report.size
+    );
+    for heard in &report.heard {
+        let id = &heard.listed.id;
+        let seen = match &heard.outcome {
+            Outcome::Answered { http, ms } => format!("answered {http} in {ms} ms"),
+            Outcome::Failed { heard: true, .. } => format!("no answer ({}; heard)", heard.reason),
+            Outcome::Failed { heard: false, .. } => {
+                format!("no answer ({}; not heard)", heard.reason)
+            }
+        };
+        text.push_str(&format!(
+            "  {id}: {seen}: {}\n",
+            reason(context, report, id)
+        ));
+    }
+    text
+}
+
+/// Why nothing more happened to this peer.
+fn reason(context: &Context, report: &Report, id: &NodeId) -> String {
+    let Some(member) = report.membership.member(id) else {
+        return "not in the journal".to_owned();
+    };
+    if let Some(verdict) = report
+        .decision
+        .verdicts
+        .iter()
+        .find(|verdict| verdict.node == *id)
+    {
+        return format!(
+            "now {}, by {}",
+            verdict.to.liveness.word(),
+            verdict.rule.name()
+        );
+    }
+    let needed = suspicion::ticks_max(&context.config.profile, report.membership.present() as u64);
+    let waited = report
+        .decision
+        .memory
+        .suspects
+        .get(id)
+        .copied()
+        .unwrap_or(0);
+    match member.standing.liveness {
+        Liveness::Suspect => format!("suspect for {waited} of {needed} failed healthy ticks"),
+        liveness => format!("stays {}", liveness.word()),
+    }
+}

@@ -1,0 +1,398 @@
+//! Flags and file become one checked [`Config`]; nothing past it asks whether a setting is valid.
+
+use crate::cli::{Common, Peers};
+use crate::error::{Failure, Kind};
+use crate::layout::{CONFIG, Layout, ROSTER, STATUS};
+use crate::protocol::address::Address;
+use crate::protocol::member::NodeId;
+use crate::protocol::profile::Profile;
+use serde::Deserialize;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+/// Where `serve` listens unless told otherwise.
+pub const LISTEN: &str = "127.0.0.1:9160";
+/// Host header of probes unless told otherwise.
+pub const HOST_HEADER: &str = "crowny.org";
+/// Ports of live gateways: never ours.
+pub const PROTECTED_PORTS: [u16; 3] = [8080, 8443, 9152];
+
+/// The Host header a probe carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum HostHeader {
+    /// The row's own `host:port`.
+    Own,
+    /// The same name for all.
+    Fixed(String),
+}
+
+/// Everything a run needs to know, checked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Where our files stand.
+    pub layout: Layout,
+    /// Rule parameters.
+    pub profile: Profile,
+    /// Our own roster row.
+    pub own: Option<NodeId>,
+    /// The roster file.
+    pub peers: PathBuf,
+    /// The status file.
+    pub status: PathBuf,
+    /// The gateway's configuration, read to be hashed.
+    pub gateway_config: Option<PathBuf>,
+    /// Host header of `GET /` probes.
+    pub host_header: HostHeader,
+    /// Targets whose answer proves that our own network works.
+    pub self_check: Vec<Address>,
+    /// Where `serve` listens.
+    pub listen: SocketAddr,
+    /// Further names under which our API may be called.
+    pub api_hosts: Vec<String>,
+    /// Certificates to trust beside the system's.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// `crowny-fed.toml` as written.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    interval: Option<String>,
+    timeout: Option<String>,
+    slow: Option<String>,
+    alpha: Option<f64>,
+    beta: Option<f64>,
+    accusers: Option<u64>,
+    suspicion_ticks: Option<u64>,
+    peers: Option<PathBuf>,
+    status: Option<PathBuf>,
+    gateway_config: Option<PathBuf>,
+    host_header: Option<String>,
+    #[serde(default)]
+    self_check: Vec<String>,
+    ca_file: Option<PathBuf>,
+    #[serde(default)]
+    protected: Vec<String>,
+    #[serde(default)]
+    protected_ports: Vec<u16>,
+    #[serde(default)]
+    api: WrittenApi,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenApi {
+    listen: Option<String>,
+    #[serde(default)]
+    hosts: Vec<String>,
+}
+
+/// Paths no output of ours may be, lie in or link to, and labels no path may contain (law 1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Protected {
+    /// Absolute files and folders.
+    pub paths: Vec<PathBuf>,
+    /// Words such as `gwlive`.
+    pub labels: Vec<String>,
+}
+
+impl Protected {
+    /// Why `path` (absolute, links resolved) may not be written; `None` where it may.
+    pub fn forbids(&self, path: &Path) -> Option<String> {
+        if let Some(held) = self.paths.iter().find(|held| path.starts_with(held)) {
+            return Some(format!(
+                "{} is protected ({})",
+                path.display(),
+                held.display()
+            ));
+        }
+        let label = self.labels.iter().find(|label| {
+            path.components()
+                .any(|part| part.as_os_str().to_str() == Some(label))
+        });
+        label.map(|label| format!("{} carries the protected label '{label}'", path.display()))
+    }
+}
+
+/// The checked configuration and what it must stay away from.
+#[derive(Clone, Debug)]
+pub struct Assembled {
+    /// The configuration.
+    pub config: Config,
+    /// The gateway's own things.
+    pub protected: Protected,
+}
+
+/// Which configuration file to read, and whether it must be there.
+pub fn file(common: &Common) -> (PathBuf, bool) {
+    match &common.config {
+        Some(path) => (path.clone(), true),
+        None => (common.dir.join(CONFIG), false),
+    }
+}
+
+/// Puts flags over file over defaults. `here` is the working folder, for relative paths.
+pub fn assemble(
+    common: &Common,
+    peers: &Peers,
+    text: Option<&str>,
+    here: &Path,
+) -> Result<Assembled, Failure> {
+    let written = parse(common, text)?;
+    let layout = Layout::new(here.join(&common.dir));
+    let dir = layout.dir().to_owned();
+    let chosen = |flag: &Option<PathBuf>, file: &Option<PathBuf>| match (flag, file) {
+        (Some(path), _) => Some(here.join(path)),
+        (None, Some(path)) => Some(dir.join(path)),
+        (None, None) => None,
+    };
+    let gateway_config = chosen(&peers.gateway_config, &written.gateway_config);
+    let config = Config {
+        profile: profile(peers, &written)?,
+        own: own(peers)?,
+        peers: chosen(&peers.peers, &written.peers).unwrap_or_else(|| dir.join(ROSTER)),
+        status: chosen(&peers.status, &written.status).unwrap_or_else(|| dir.join(STATUS)),
+        host_header: host_header(peers, &written)?,
+        self_check: written
+            .self_check
+            .iter()
+            .map(|target| self_check(target))
+            .collect::<Result<_, _>>()?,
+        listen: listen(
+            written.api.listen.as_deref().unwrap_or(LISTEN),
+            &written.protected_ports,
+        )?,
+        api_hosts: written.api.hosts.clone(),
+        ca_file: written.ca_file.as_ref().map(|path| dir.join(path)),
+        gateway_config,
+        layout,
+    };
+    let protected = protected(&config, &written);
+    Ok(Assembled { config, protected })
+}
+
+/// Reads a listen address and refuses the gateway's ports.
+pub fn listen(text: &str, more_protected: &[u16]) -> Result<SocketAddr, Failure> {
+    let address: SocketAddr = text.parse().map_err(|_| {
+        Failure::config(format!(
+            "listen address '{text}', expected ip:port, e.g. {LISTEN} or [::1]:9160"
+        ))
+    })?;
+    let port = address.port();
+    if PROTECTED_PORTS.contains(&port) || more_protected.contains(&port) {
+        return Err(Failure::config(format!(
+            "port {port} belongs to the live gateway (protected_ports)"
+        ))
+        .hint("listen elsewhere; the default is 127.0.0.1:9160"));
+    }
+    Ok(address)
+}
+
+/// Reads `30s`, `500ms`, `2m` or `0` as milliseconds.
+pub fn duration_ms(text: &str) -> Result<u64, String> {
+    let text = text.trim();
+    let unit_at = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
+    let (number, unit) = text.split_at(unit_at);
+    let factor = match unit {
+        "ms" => 1.0,
+        "s" => 1_000.0,
+        "m" => 60_000.0,
+        "h" => 3_600_000.0,
+        "" if number == "0" => 1.0,
+        _ => {
+            return Err(format!(
+                "'{text}', expected a number with ms, s, m or h, e.g. 30s"
+            ));
+        }
+    };
+    match number.parse::<f64>() {
+        Ok(value) if value.is_finite() && value * factor <= 1e12 => {
+            Ok((value * factor).round() as u64)
+        }
+        _ => Err(format!(
+            "'{text}', expected a number with ms, s, m or h, e.g. 30s"
+        )),
+    }
+}
+
+fn parse(common: &Common, text: Option<&str>) -> Result<Written, Failure> {
+    let Some(text) = text else {
+        return Ok(Written::default());
+    };
+    let text = text
+        .strip_prefix('\u{feff}')
+        .unwrap_or(text)
+        .replace("\r\n", "\n");
+    toml::from_str(&text).map_err(|error| {
+        let path = file(common).0;
+        let line = error
+            .span()
+            .map_or(0, |span| 1 + text[..span.start].matches('\n').count());
+        Failure::config(format!(
+            "{} line {line}: {}",
+            path.display(),
+            error.message().replace('\n', " ")
+        ))
+    })
+}
+
+fn profile(peers: &Peers, written: &Written) -> Result<Profile, Failure> {
+    let read = |name: &str, text: &str| {
+        duration_ms(text).map_err(|reason| Failure::config(format!("{name}: {reason}")))
+    };
+    let interval_ms = written
+        .interval
+        .as_deref()
+        .map_or(Ok(30_000), |text| read("interval", text))?;
+    let mut profile = Profile::for_interval(interval_ms);
+    if let Some(text) = peers.timeout.as_ref().or(written.timeout.as_ref()) {
+        profile.timeout_ms = read("timeout", text)?;
+    }
+    if let Some(text) = peers.slow.as_ref().or(written.slow.as_ref()) {
+        profile.slow_ms = read("slow", text)?;
+    }
+    profile.alpha = written.alpha.unwrap_or(profile.alpha);
+    profile.beta = written.beta.unwrap_or(profile.beta);
+    profile.accusers = written.accusers.unwrap_or(profile.accusers);
+    profile.suspicion_ticks = written.suspicion_ticks.or(profile.suspicion_ticks);
+    profile.checked().map_err(Failure::config)
+}
+
+fn own(peers: &Peers) -> Result<Option<NodeId>, Failure> {
+    let parse = |text: &String| {
+        NodeId::parse(text).map_err(|error| Failure::new(Kind::Usage, format!("--self: {error}")))
+    };
+    peers.own.as_ref().map(parse).transpose()
+}
+
+fn host_header(peers: &Peers, written: &Written) -> Result<HostHeader, Failure> {
+    let text = peers.host_header.as_ref().or(written.host_header.as_ref());
+    match text.map(String::as_str) {
+        None => Ok(HostHeader::Fixed(HOST_HEADER.to_owned())),
+        Some("auto") => Ok(HostHeader::Own),
+        Some(name) if !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic()) => {
+            Ok(HostHeader::Fixed(name.to_owned()))
+        }
+        Some(name) => Err(Failure::config(format!(
+            "host header '{}', expected auto or a name in ASCII",
+            name.escape_debug()
+        ))),
+    }
+}
+
+fn self_check(target: &str) -> Result<Address, Failure> {
+    let bad = || Failure::config(format!("self_check '{target}', expected host:port"));
+    let (host, port) = target.rsplit_once(':').ok_or_else(bad)?;
+    let port = port.parse().map_err(|_| bad())?;
+    Address::parse(host, port).map_err(|_| bad())
+}
+
+/// The label `gwlive`, what the operator lists, and the gateway's configuration with its folder,
+/// unless our own folder lies in it or is it.
+fn protected(config: &Config, written: &Written) -> Protected {
+    let mut protected = Protected {
+        paths: Vec::new(),
+        labels: vec!["gwlive".to_owned()],
+    };
+    for held in &written.protected {
+        if held.contains('/') {
+            protected.paths.push(config.layout.dir().join(held));
+        } else {
+            protected.labels.push(held.clone());
+        }
+    }
+    if let Some(path) = &config.gateway_config {
+        protected.paths.push(path.clone());
+        let folder = path
+            .parent()
+            .filter(|folder| !config.layout.dir().starts_with(folder));
+        protected.paths.extend(folder.map(Path::to_owned));
+    }
+    protected
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn common() -> Common {
+        Common {
+            dir: "d".into(),
+            config: None,
+            quiet: false,
+            verbose: 0,
+            color: crate::cli::Colour::Never,
+            lang: crate::cli::Lang::En,
+        }
+    }
+
+    fn with(text: &str) -> Result<Assembled, Failure> {
+        assemble(&common(), &Peers::default(), Some(text), Path::new("/x"))
+    }
+
+    #[test]
+    fn bom_crlf_and_trailing_blanks_change_nothing_and_unknown_keys_are_refused() {
+        let plain = with("interval = \"10s\"\nslow = \"500ms\"\n").unwrap();
+        let windows = with("\u{feff}interval = \"10s\"  \r\nslow = \"500ms\"\r\n").unwrap();
+        assert_eq!(plain.config, windows.config);
+        let refused = with("interval = \"10s\"\nintervall = \"1s\"\n").unwrap_err();
+        assert_eq!(refused.kind, Kind::Config);
+        assert!(refused.message.contains("line 2"), "{refused}");
+    }
+
+    #[test]
+    fn nonsense_numbers_are_refused_with_the_reason() {
+        for bad in [
+            "interval = \"soon\"",
+            "interval = \"-1s\"",
+            "interval = \"2s\"\ntimeout = \"3s\"",
+            "slow = \"9s\"",
+            "suspicion_ticks = 0",
+            "alpha = 0.0",
+            "beta = 1e9",
+            "self_check = [\"x\"]",
+            "host_header = \"\"",
+            "[api]\nlisten = \"127.0.0.1:8443\"",
+            "protected_ports = [9999]\n[api]\nlisten = \"127.0.0.1:9999\"",
+            "[api]\nlisten = \"localhost\"",
+            "interval = \"1000h\"",
+        ] {
+            assert_eq!(
+                with(bad).map(|_| ()).unwrap_err().kind,
+                Kind::Config,
+                "{bad}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_gateway_and_its_folder_are_out_of_reach() {
+        let assembled = with(
+            "gateway_config = \"/etc/gw/gateway.yaml\"\nprotected = [\"/srv/live\", \"prod\"]",
+        )
+        .unwrap();
+        for path in [
+            "/etc/gw/gateway.yaml",
+            "/etc/gw/x.psv",
+            "/srv/live/a",
+            "/a/gwlive/b",
+            "/a/prod",
+        ] {
+            assert!(
+                assembled.protected.forbids(Path::new(path)).is_some(),
+                "{path}"
+            );
+        }
+        assert_eq!(
+            assembled.protected.forbids(Path::new("/x/d/피어상태.psv")),
+            None
+        );
+        let inside = with("gateway_config = \"../gateway.yaml\"").unwrap();
+        assert_eq!(
+            inside.protected.forbids(Path::new("/x/d/피어상태.psv")),
+            None
+        );
+    }
+}

@@ -1,0 +1,10 @@
+//! The conductor: the one place that knows the order of a run.
+//!
+//! load → plan → probe → decide → append → publish. Rules are called, not written here; the world
+//! is reached through [`crate::host::Host`] alone, so a simulated world runs these same lines.
+
+pub mod founding;
+pub mod peers;
+pub mod publish;
+pub mod rounds;
+pub mod tick;

@@ -1,0 +1,85 @@
+//! What a run leaves for others: the map, its age, the status file.
+
+use crate::config::Config;
+use crate::error::Failure;
+use crate::host::{Clock, Keep, Readers};
+use crate::journal::floor::Floor;
+use crate::protocol::membership::Membership;
+use crate::protocol::memory::Memory;
+use crate::protocol::route::routes;
+use crate::store::disk::Disk;
+use crate::wire::freshness::{Freshness, validity_ms};
+use crate::wire::psv::{PeerStatus, render_status};
+use crate::wire::routes::{Stamp, render, render_rows, split};
+
+/// Writes the map where its rows differ from the one on disk. Returns the generation in force.
+pub fn map(
+    disk: &Disk<'_>,
+    origin: &str,
+    membership: &Membership,
+    at: (&Floor, u64),
+) -> Result<u64, Failure> {
+    let (floor, last_generation) = at;
+    let rows = render_rows(&routes(membership));
+    let path = disk.layout.routes();
+    let old = disk
+        .read(&path)?
+        .and_then(|bytes| String::from_utf8(bytes).ok());
+    let last = old.as_deref().and_then(split);
+    if let Some((generation, held)) = last
+        && held == rows
+    {
+        return Ok(generation.max(last_generation));
+    }
+    // Never below the size, never below what was published before, even if the map was lost.
+    let before = last
+        .map_or(0, |(generation, _)| generation)
+        .max(last_generation);
+    let generation = (before + 1).max(floor.size);
+    let stamp = Stamp {
+        origin,
+        generation,
+        size: floor.size,
+        root: floor.root,
+    };
+    disk.put(
+        &path,
+        render(&stamp, &rows).as_bytes(),
+        (Keep::Durable, Readers::Everybody),
+    )?;
+    Ok(generation)
+}
+
+/// Writes `freshness.json`.
+pub fn freshness(
+    disk: &Disk<'_>,
+    config: &Config,
+    memory: &Memory,
+    now: &Clock,
+) -> Result<(), Failure> {
+    let fresh = Freshness {
+        tick: memory.tick,
+        time: rfc3339(now.wall_ms),
+        valid_until: rfc3339(now.wall_ms + validity_ms(config.profile.interval_ms)),
+        blind: memory.blind_ticks > 0,
+    };
+    let mut bytes = serde_json::to_vec(&fresh).expect("plain fields have a JSON form");
+    bytes.push(b'\n');
+    disk.put(
+        &disk.layout.freshness(),
+        &bytes,
+        (Keep::Cached, Readers::Everybody),
+    )
+}
+
+/// Writes the status file.
+pub fn status(disk: &Disk<'_>, config: &Config, rows: &[PeerStatus]) -> Result<(), Failure> {
+    disk.publish(&config.status, render_status(rows).as_bytes(), Keep::Cached)
+}
+
+/// Milliseconds since 1970 as RFC 3339 UTC, whole seconds.
+pub fn rfc3339(wall_ms: u64) -> String {
+    let seconds = i64::try_from(wall_ms / 1_000).unwrap_or(i64::MAX);
+    jiff::Timestamp::from_second(seconds)
+        .map_or_else(|_| "unknown".to_owned(), |time| time.to_string())
+}

@@ -1,0 +1,340 @@
+//! One tick: load → plan → probe → decide → append → publish.
+
+use super::peers::{self, Heard};
+use super::publish;
+use super::rounds::{PATIENCE, take_lock};
+use crate::config::Config;
+use crate::error::{Failure, Kind};
+use crate::host::{Clock, Host, Keep, Lock, Readers};
+use crate::journal::record::{Evidence, Record, RosterRecord, VerdictRecord};
+use crate::protocol::blind::Pulse;
+use crate::protocol::member::{Liveness, NodeId};
+use crate::protocol::membership::Membership;
+use crate::protocol::memory::{Beginning, Memory};
+use crate::protocol::probe::Outcome;
+use crate::protocol::roster::{self, Listed, Rejected, Roster, RosterChange};
+use crate::protocol::verdict::{Decision, Round, decide};
+use crate::store::audit::{Depth, audit};
+use crate::store::disk::Disk;
+use crate::store::identity::Identity;
+use crate::store::ledger::{Draft, Ledger, Mend};
+use crate::wire::call::{Answer, Call, Method, Read, Targets};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How a tick ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// Another tick holds the lock: nothing to do.
+    InProgress,
+    /// It ran.
+    Done(Box<Report>),
+}
+
+/// What a tick saw and did.
+#[derive(Debug)]
+pub struct Report {
+    /// What kind of tick it was.
+    pub pulse: Pulse,
+    /// What every probed row answered, in roster order.
+    pub heard: Vec<Heard>,
+    /// The table the decision was made on.
+    pub membership: Membership,
+    /// The decision.
+    pub decision: Decision,
+    /// Roster differences, journalled.
+    pub changes: Vec<RosterChange>,
+    /// Roster lines set aside.
+    pub rejected: Vec<Rejected>,
+    /// What was found and mended, or could not be read.
+    pub warnings: Vec<String>,
+    /// Lines appended.
+    pub lines: u64,
+    /// Journal size after the tick.
+    pub size: u64,
+}
+
+/// Runs one tick. With `dry_run` nothing is written, not even what needs mending.
+pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Failure> {
+    let disk = Disk {
+        host,
+        layout: &config.layout,
+    };
+    let identity = Identity::require(&disk)?;
+    let Some(_whole_tick) = take_lock(host, &config.layout.keys(), Duration::ZERO)? else {
+        return Ok(Ended::InProgress);
+    };
+    let config = &Config {
+        own: Some(config.own.clone().unwrap_or(identity.id.clone())),
+        ..config.clone()
+    };
+    let mend = if dry_run { Mend::No } else { Mend::Yes };
+    let mut loaded = load(disk, &identity, mend)?;
+    let began = host.clock();
+    let deadline_ms = began.boot_ms + config.profile.deadline_ms();
+    let (pulse, memory) = loaded
+        .memory
+        .open(&beginning(&began), config.profile.interval_ms);
+
+    let roster = roster_or_warning(&disk, config, &mut loaded.warnings);
+    let rows = rows_to_probe(&roster, &loaded.ledger.fold().membership);
+    // The last quarter of the time belongs to deciding and publishing.
+    let probing_ms = began.boot_ms + config.profile.deadline_ms() / 4 * 3;
+    let heard = peers::ask(&disk, config, &rows, probing_ms);
+    let self_check_answered = self_check(host, config, probing_ms);
+    if host.clock().boot_ms > deadline_ms {
+        return Err(Failure::failed(
+            "the tick ran past its deadline while probing; nothing was decided",
+        ));
+    }
+
+    let _append = lock_state(host, config)?;
+    loaded.reload_if_moved(disk, &identity, mend)?;
+    let mut membership = loaded.ledger.fold().membership.clone();
+    warn_of_enrolled_rows(&roster, &membership, &mut loaded.warnings);
+    let changes = roster::changes(&roster, &membership);
+    for (seq, change) in (loaded.ledger.tip().size..).zip(&changes) {
+        membership.list(change.clone(), seq);
+    }
+    let outcomes: BTreeMap<NodeId, Outcome> = heard
+        .iter()
+        .map(|heard| (heard.listed.id.clone(), heard.outcome.clone()))
+        .collect();
+    let decision = decide(&Round {
+        membership: &membership,
+        memory: &memory,
+        outcomes: &outcomes,
+        pulse,
+        self_check_answered,
+        profile: &config.profile,
+    });
+    let drafts = drafts(&changes, &decision, &heard);
+    let mut report = Report {
+        pulse,
+        heard,
+        membership,
+        decision,
+        changes,
+        rejected: roster.rejected,
+        warnings: loaded.warnings,
+        lines: drafts.len() as u64,
+        size: loaded.ledger.tip().size,
+    };
+    if !dry_run {
+        commit_and_publish(
+            (&disk, config, &identity),
+            &mut loaded.ledger,
+            drafts,
+            &mut report,
+        )?;
+    }
+    Ok(Ended::Done(Box::new(report)))
+}
+
+struct Loaded<'a> {
+    ledger: Ledger<'a>,
+    memory: Memory,
+    warnings: Vec<String>,
+}
+
+fn load<'a>(disk: Disk<'a>, identity: &Identity, mend: Mend) -> Result<Loaded<'a>, Failure> {
+    let _reading = take_lock(disk.host, &disk.layout.state(), PATIENCE)?.ok_or_else(busy)?;
+    let ledger = Ledger::open(disk, identity, mend)?;
+    let mut warnings = ledger.warnings().to_vec();
+    let memory = load_memory(&disk, &mut warnings)?;
+    // A new boot may follow a power cut: then nothing cached about the journal is believed.
+    if memory.boot_id == disk.host.clock().boot_id {
+        ledger.recheck_old_bundle(memory.tick)?;
+    } else if ledger.floor().size > 0 {
+        audit(&disk, Depth::Journal)?;
+    }
+    Ok(Loaded {
+        ledger,
+        memory,
+        warnings,
+    })
+}
+
+impl<'a> Loaded<'a> {
+    /// While probing no lock was held: if somebody appended meanwhile, decide on what is there now.
+    fn reload_if_moved(
+        &mut self,
+        disk: Disk<'a>,
+        identity: &Identity,
+        mend: Mend,
+    ) -> Result<(), Failure> {
+        if disk.length(&disk.layout.journal())? != Some(self.ledger.bytes()) {
+            self.ledger = Ledger::open(disk, identity, mend)?;
+            self.warnings.extend_from_slice(self.ledger.warnings());
+        }
+        Ok(())
+    }
+}
+
+/// Commit, then tell (law 2): nothing below the append is reached unless it was synced.
+fn commit_and_publish(
+    (disk, config, identity): (&Disk<'_>, &Config, &Identity),
+    ledger: &mut Ledger<'_>,
+    drafts: Vec<Draft>,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    let now = disk.host.clock();
+    let log_key = identity.log_key(disk)?;
+    ledger.append(drafts, now.wall_ms / 1_000)?;
+    ledger.publish(&log_key, &identity.origin)?;
+    report.size = ledger.tip().size;
+    report.membership = ledger.fold().membership.clone();
+
+    let memory = &mut report.decision.memory;
+    memory.generation = publish::map(
+        disk,
+        &identity.origin,
+        &report.membership,
+        (ledger.floor(), memory.generation),
+    )?;
+    save_memory(disk, memory)?;
+    let checked_at = publish::rfc3339(now.wall_ms);
+    let rows = peers::status_rows(config, &report.heard, report.decision.blind, &checked_at);
+    publish::status(disk, config, &rows)?;
+    publish::freshness(disk, config, memory, &now)
+}
+
+fn beginning(clock: &Clock) -> Beginning<'_> {
+    Beginning {
+        boot_id: &clock.boot_id,
+        boot_ms: clock.boot_ms,
+        wall_ms: clock.wall_ms,
+    }
+}
+
+fn lock_state(host: &dyn Host, config: &Config) -> Result<Lock, Failure> {
+    take_lock(host, &config.layout.state(), PATIENCE)?.ok_or_else(busy)
+}
+
+fn busy() -> Failure {
+    Failure::new(
+        Kind::Busy,
+        "another process works on the journal for longer than 10 s",
+    )
+}
+
+/// A lost or unreadable memory costs a grace tick, never the run.
+fn load_memory(disk: &Disk<'_>, warnings: &mut Vec<String>) -> Result<Memory, Failure> {
+    let path = disk.layout.tick();
+    let Some(bytes) = disk.read(&path)? else {
+        warnings.push(format!(
+            "{} is missing: suspicions start anew",
+            path.display()
+        ));
+        return Ok(Memory::default());
+    };
+    Ok(serde_json::from_slice(&bytes).unwrap_or_else(|error| {
+        warnings.push(format!(
+            "{} does not read ({error}): suspicions start anew",
+            path.display()
+        ));
+        Memory::default()
+    }))
+}
+
+/// Writes `tick.json`: the one durable write of an idle tick.
+pub(super) fn save_memory(disk: &Disk<'_>, memory: &Memory) -> Result<(), Failure> {
+    let mut bytes = serde_json::to_vec(memory).expect("a memory has string keys only");
+    bytes.push(b'\n');
+    disk.put(&disk.layout.tick(), &bytes, (Keep::Durable, Readers::Usual))
+}
+
+/// A roster that cannot be read changes nothing: known rows are probed on.
+fn roster_or_warning(disk: &Disk<'_>, config: &Config, warnings: &mut Vec<String>) -> Roster {
+    match peers::load_roster(disk, config) {
+        Ok(roster) => roster,
+        Err(failure) => {
+            warnings.push(format!("{}; known rows stay as they are", failure.message));
+            Roster::default()
+        }
+    }
+}
+
+/// The roster's rows, then those that only the journal still knows: their line is damaged or the
+/// roster unreadable, and a row keeps its last good line.
+fn rows_to_probe(roster: &Roster, membership: &Membership) -> Vec<Listed> {
+    let enrolled = |id: &NodeId| membership.member(id).is_some_and(|member| member.enrolled);
+    let mut rows: Vec<Listed> = roster
+        .rows
+        .iter()
+        .filter(|row| !enrolled(&row.id))
+        .cloned()
+        .collect();
+    let leaving: Vec<NodeId> = roster::changes(roster, membership)
+        .into_iter()
+        .filter(|c| c.row.is_none())
+        .map(|c| c.node)
+        .collect();
+    for (id, member) in membership.members() {
+        let Some(row) = &member.row else { continue };
+        let gone = member.standing.liveness == Liveness::Left || leaving.contains(id);
+        if !gone && row.address().is_ok() && !rows.iter().any(|listed| listed.id == *id) {
+            rows.push(Listed {
+                id: id.clone(),
+                row: row.clone(),
+                line: 0,
+            });
+        }
+    }
+    rows
+}
+
+fn warn_of_enrolled_rows(roster: &Roster, membership: &Membership, warnings: &mut Vec<String>) {
+    for listed in &roster.rows {
+        if membership
+            .member(&listed.id)
+            .is_some_and(|member| member.enrolled)
+        {
+            warnings.push(format!(
+                "roster line {}: '{}' holds a key of its own, its row is ignored",
+                listed.line, listed.id
+            ));
+        }
+    }
+}
+
+fn self_check(host: &dyn Host, config: &Config, until_boot_ms: u64) -> bool {
+    let calls: Vec<Call> = config
+        .self_check
+        .iter()
+        .map(|address| Call {
+            method: Method::Get,
+            address: address.clone(),
+            path: "/".to_owned(),
+            host_header: address.authority(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            timeout: Duration::from_millis(config.profile.timeout_ms),
+            read: Read::Head,
+            targets: Targets::Any,
+        })
+        .collect();
+    let heard = |answer: &Answer| answer.as_ref().map_or_else(|fault| fault.heard(), |_| true);
+    host.dial(&calls, until_boot_ms).iter().any(heard)
+}
+
+/// Roster changes first: a verdict may concern a row that enters in this tick.
+fn drafts(changes: &[RosterChange], decision: &Decision, heard: &[Heard]) -> Vec<Draft> {
+    let listed = changes
+        .iter()
+        .map(|change| Record::Roster(RosterRecord::from(change.clone())));
+    let judged = decision.verdicts.iter().filter_map(|verdict| {
+        let seen = heard.iter().find(|heard| heard.listed.id == verdict.node)?;
+        let target = format!("{}:{}", seen.listed.row.host, seen.listed.row.port);
+        let evidence = Evidence {
+            target,
+            probe: seen.outcome.clone(),
+        };
+        Some(Record::Verdict(VerdictRecord::new(
+            verdict.clone(),
+            decision.memory.tick,
+            evidence,
+        )))
+    });
+    listed.chain(judged).map(Draft::from).collect()
+}

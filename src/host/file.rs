@@ -1,0 +1,159 @@
+//! The few functions that touch the disk, each complete or an error.
+//!
+//! No handle is used again after a failed sync: the kernel may have marked the lost pages clean
+//! (fsyncgate), so the process ends and the next one reads the disk afresh.
+
+use super::{Change, Entry, Keep, Readers, Span};
+use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+
+pub(super) fn read(path: &Path, span: Span) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    if span.from > 0 {
+        file.seek(SeekFrom::Start(span.from))?;
+    }
+    let mut bytes = Vec::new();
+    file.take(span.most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+pub(super) fn entry(path: &Path) -> io::Result<Option<Entry>> {
+    match fs::metadata(path) {
+        Ok(meta) => Ok(Some(Entry {
+            bytes: meta.size(),
+            is_folder: meta.is_dir(),
+        })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+pub(super) fn names(folder: &Path) -> io::Result<Vec<String>> {
+    let listing = match fs::read_dir(folder) {
+        Ok(listing) => listing,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let mut names = Vec::new();
+    for found in listing {
+        names.push(found?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort();
+    Ok(names)
+}
+
+pub(super) fn change(change: Change<'_>) -> io::Result<()> {
+    match change {
+        Change::Append {
+            path,
+            at,
+            bytes,
+            keep,
+        } => append(path, at, bytes, keep),
+        Change::Cut { path, bytes } => cut(path, bytes),
+        Change::Replace {
+            path,
+            via,
+            bytes,
+            keep,
+            readers,
+        } => {
+            replace(path, via, bytes, (keep, readers)).inspect_err(|_| {
+                // Best effort: a leftover would be overwritten by the next run anyway.
+                let _ = fs::remove_file(via);
+            })
+        }
+        Change::Folder { path, private } => folder(path, private),
+        Change::Remove { path } => remove(path),
+    }
+}
+
+fn append(path: &Path, at: u64, bytes: &[u8], keep: Keep) -> io::Result<()> {
+    let is_new = entry(path)?.is_none();
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)?;
+    file.seek(SeekFrom::Start(at))?;
+    if let Err(error) = write_and_sync(&mut file, bytes, keep) {
+        // Best effort: what remains of the torn bytes is set aside by the next recovery.
+        let _ = file.set_len(at);
+        return Err(error);
+    }
+    if is_new && keep == Keep::Durable {
+        sync_folder_of(path)?;
+    }
+    Ok(())
+}
+
+fn write_and_sync(file: &mut File, bytes: &[u8], keep: Keep) -> io::Result<()> {
+    file.write_all(bytes)?;
+    match keep {
+        Keep::Durable => file.sync_data(),
+        Keep::Cached => Ok(()),
+    }
+}
+
+fn cut(path: &Path, bytes: u64) -> io::Result<()> {
+    let file = OpenOptions::new().write(true).open(path)?;
+    file.set_len(bytes)?;
+    file.sync_all()
+}
+
+fn replace(path: &Path, via: &Path, bytes: &[u8], how: (Keep, Readers)) -> io::Result<()> {
+    let (keep, readers) = how;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true);
+    if readers == Readers::Owner {
+        options.mode(0o600);
+    }
+    let mut file = options.open(via)?;
+    if readers == Readers::Everybody {
+        file.set_permissions(Permissions::from_mode(0o644))?;
+    }
+    file.write_all(bytes)?;
+    if keep == Keep::Durable {
+        file.sync_all()?;
+    }
+    drop(file);
+    fs::rename(via, path)?;
+    if keep == Keep::Durable {
+        sync_folder_of(path)?;
+    }
+    Ok(())
+}
+
+fn folder(path: &Path, private: bool) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    if private {
+        builder.mode(0o700);
+    }
+    builder.create(path)?;
+    sync_folder_of(path)
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    let removed = match fs::symlink_metadata(path) {
+        Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
+        Ok(_) => fs::remove_file(path),
+        Err(error) => Err(error),
+    };
+    match removed {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn sync_folder_of(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => File::open(parent)?.sync_all(),
+        _ => File::open(".")?.sync_all(),
+    }
+}

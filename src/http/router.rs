@@ -1,0 +1,228 @@
+//! Which path answers what. Every answer is read from disk at the moment it is asked for, and only
+//! what lies under the published checkpoint is shown; nothing here writes.
+
+use super::message::{Method, Problem, Request, Response};
+use super::page;
+use crate::config::Config;
+use crate::cycle::peers;
+use crate::error::{Failure, Kind};
+use crate::host::Host;
+use crate::journal::bundle::Bundle;
+use crate::journal::merkle::Hash;
+use crate::journal::tile::Tile;
+use crate::protocol::member::NodeId;
+use crate::protocol::memory::Memory;
+use crate::store::audit::{Depth, audit};
+use crate::store::disk::Disk;
+use crate::store::identity::Identity;
+use crate::store::view::View;
+use crate::wire::psv::PeerStatus;
+use serde_json::{Value, json};
+
+/// What the HTTP face shows.
+#[derive(Clone, Copy)]
+pub struct Face<'a> {
+    /// The world.
+    pub host: &'a dyn Host,
+    /// Our configuration.
+    pub config: &'a Config,
+}
+
+impl std::fmt::Debug for Face<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Face")
+            .field("config", self.config)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Answers one request.
+pub fn answer(face: &Face<'_>, request: &Request) -> Response {
+    if !matches!(request.method, Method::Get | Method::Head) {
+        let refusal = Problem::new(
+            405,
+            "method-not-allowed",
+            "this path answers GET and HEAD only",
+        );
+        let mut response = Response::problem(&refusal);
+        response.headers.push(("allow", "GET, HEAD".to_owned()));
+        return response;
+    }
+    let disk = Disk {
+        host: face.host,
+        layout: &face.config.layout,
+    };
+    let answered = match request.path.as_str() {
+        "/" => page::status(face, disk),
+        "/q/health" => Ok(health(face, disk)),
+        "/q/peers" => peers_status(face, disk, request),
+        "/head" => head(disk),
+        "/routes" => stored(disk, &face.config.layout.routes(), "no map published yet"),
+        "/root" | "/checkpoint" => stored(
+            disk,
+            &face.config.layout.root(),
+            "no checkpoint published yet",
+        ),
+        "/verify" => audit(&disk, Depth::Journal).map(|audit| Response::json(&audit)),
+        "/proof" => proof(disk, request),
+        path if path.starts_with("/tile/") => tile(disk, &path[1..]),
+        _ => Err(Failure::new(Kind::No, "no such path")
+            .hint("/ /q/health /q/peers /head /routes /root /checkpoint /verify /proof /tile/..")),
+    };
+    answered.unwrap_or_else(|failure| problem(&failure))
+}
+
+/// `/q/health`: always 200 while we can answer at all; what is not known is null.
+fn health(face: &Face<'_>, disk: Disk<'_>) -> Response {
+    let view = View::open(disk).ok();
+    let identity = Identity::load(&disk).ok().flatten();
+    let id = face
+        .config
+        .own
+        .clone()
+        .or(identity.map(|identity| identity.id));
+    let member = id
+        .as_ref()
+        .and_then(|id| view.as_ref()?.fold.membership.member(id));
+    let memory: Option<Memory> = disk
+        .read(&face.config.layout.tick())
+        .ok()
+        .flatten()
+        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+    Response::json(&json!({
+        "node": id,
+        "status": "ok",
+        "version": env!("CARGO_PKG_VERSION"),
+        "config_sha256": peers::gateway_sha256(&disk, face.config).ok().flatten(),
+        "incarnation": member.map(|member| member.standing.incarnation),
+        "size": view.as_ref().map(|view| view.checkpoint.size),
+        "head": view.as_ref().and_then(|view| last_leaf(view)),
+        "tick": memory.map(|memory| memory.tick),
+        "ts": face.host.clock().wall_ms / 1_000,
+    }))
+}
+
+fn last_leaf(view: &View<'_>) -> Option<Hash> {
+    view.line(view.checkpoint.size.checked_sub(1)?)
+        .ok()
+        .map(|placed| placed.leaf)
+}
+
+/// `/q/peers`: the status file, read afresh each time.
+fn peers_status(face: &Face<'_>, disk: Disk<'_>, request: &Request) -> Result<Response, Failure> {
+    if request.accepts_json() {
+        let rows = peers::load_status(&disk, face.config)?.ok_or_else(not_judged)?;
+        return Ok(Response::json(
+            &json!({ "peers": rows.iter().map(peer_json).collect::<Vec<_>>() }),
+        ));
+    }
+    stored(disk, &face.config.status, "no peer judged yet")
+}
+
+fn not_judged() -> Failure {
+    Failure::new(Kind::No, "no peer judged yet").hint("run: crowny-fed probe")
+}
+
+/// One status row as JSON.
+pub fn peer_json(row: &PeerStatus) -> Value {
+    json!({
+        "node": row.id,
+        "host": row.host,
+        "port": row.port,
+        "role": row.role,
+        "judgement": row.judgement,
+        "http": row.http,
+        "ms": row.ms,
+        "in_sync": row.in_sync.word(),
+        "reason": row.reason,
+        "checked_at": row.checked_at,
+    })
+}
+
+fn head(disk: Disk<'_>) -> Result<Response, Failure> {
+    let view = View::open(disk)?;
+    Ok(Response::json(
+        &json!({ "size": view.checkpoint.size, "head": last_leaf(&view) }),
+    ))
+}
+
+fn proof(disk: Disk<'_>, request: &Request) -> Result<Response, Failure> {
+    let view = View::open(disk)?;
+    let seq = match (
+        request.param("hash"),
+        request.param("seq"),
+        request.param("node"),
+    ) {
+        (Some(hash), None, None) => {
+            let leaf = Hash::parse_hex(hash)
+                .map_err(|error| Failure::new(Kind::Usage, format!("hash: {error}")))?;
+            view.seq_of(&leaf)?
+        }
+        (None, Some(seq), None) => Some(parse_seq(seq)?),
+        (None, None, Some(node)) => {
+            let id = NodeId::parse(node)
+                .map_err(|error| Failure::new(Kind::Usage, error.to_string()))?;
+            view.seq_about(&id)
+        }
+        _ => {
+            return Err(Failure::new(
+                Kind::Usage,
+                "expected one of ?hash= ?seq= ?node=",
+            ));
+        }
+    };
+    let seq = seq.ok_or_else(|| {
+        Failure::new(
+            Kind::No,
+            "not published yet: no such line under the checkpoint",
+        )
+    })?;
+    Ok(Response::text(view.proof(seq)?))
+}
+
+/// Reads an index: decimal digits, no sign, no leading zero.
+pub fn parse_seq(text: &str) -> Result<u64, Failure> {
+    match text.parse::<u64>() {
+        Ok(seq) if seq.to_string() == text => Ok(seq),
+        _ => Err(Failure::new(
+            Kind::Usage,
+            format!("seq '{}', expected a decimal number", text.escape_debug()),
+        )),
+    }
+}
+
+/// Only what is spelled as a tile or bundle is looked for: a path never walks our folder.
+fn tile(disk: Disk<'_>, path: &str) -> Result<Response, Failure> {
+    let known = Tile::parse_path(path).is_some() || Bundle::parse_path(path).is_some();
+    let bytes = if known {
+        disk.read(&disk.layout.tile(path))?
+    } else {
+        None
+    };
+    bytes
+        .map(Response::bytes)
+        .ok_or_else(|| Failure::new(Kind::No, "no such tile is published"))
+}
+
+fn stored(disk: Disk<'_>, path: &std::path::Path, absent: &str) -> Result<Response, Failure> {
+    let text = disk
+        .read_text(path)?
+        .ok_or_else(|| Failure::new(Kind::No, absent))?;
+    Ok(Response::text(text))
+}
+
+/// The one table from failures to HTTP statuses.
+fn problem(failure: &Failure) -> Response {
+    let (status, error) = match failure.kind {
+        Kind::Usage => (400, "bad-request"),
+        Kind::No => (404, "not-found"),
+        Kind::Integrity => (500, "integrity"),
+        Kind::Busy => (503, "busy"),
+        Kind::Failed | Kind::Partial | Kind::Config => (503, "not-available"),
+    };
+    let problem = Problem::new(status, error, failure.message.clone());
+    Response::problem(&match &failure.hint {
+        Some(hint) => problem.hint(hint.clone()),
+        None => problem,
+    })
+}

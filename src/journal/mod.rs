@@ -1,0 +1,18 @@
+//! PURE: the bytes of the journal and the proofs over them.
+//!
+//! A line is bytes first and meaning second: hashes, chain and tree see stored bytes only, and a
+//! line whose meaning we do not know is kept, hashed and served all the same.
+
+pub mod bundle;
+pub mod chain;
+pub mod checkpoint;
+pub mod floor;
+pub mod line;
+pub mod merkle;
+pub mod note;
+pub mod proof;
+pub mod record;
+pub mod replay;
+pub mod snapshot;
+pub mod tile;
+pub mod tlog_proof;

@@ -1,0 +1,272 @@
+//! What a line means: the typed payloads of the kinds this version folds.
+//!
+//! Payloads are written with sorted keys and no spaces. A payload that does not read is not an
+//! error of the journal: its bytes are chained and signed, we merely do not understand it.
+
+use super::line::{Line, VERSION};
+use crate::protocol::member::{INTEGER_MAX, Incarnation, Liveness, NodeId, Standing};
+use crate::protocol::membership::Registration;
+use crate::protocol::probe::Outcome;
+use crate::protocol::roster::{RosterChange, Row};
+use crate::protocol::service::Service;
+use crate::protocol::verdict::Verdict;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// `genesis`: names the federation and its first keys; signed by the log key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Genesis {
+    /// The federation's name for ever.
+    pub origin: String,
+    /// Id of the anchor's node.
+    pub anchor: NodeId,
+    /// Log key as a C2SP verifier key.
+    pub vkey: String,
+    /// Recovery key, which may name another log key later.
+    pub recovery: String,
+    /// Seconds since 1970.
+    pub created: u64,
+}
+
+/// `enroll`: from here on this key speaks for this node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Enroll {
+    /// Whose key.
+    pub node: NodeId,
+    /// `ed25519`.
+    pub alg: String,
+    /// Public key, padded base64.
+    pub key: String,
+}
+
+/// `register`: SWIM's alive message, signed by the member over this payload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Register {
+    /// For which federation.
+    pub origin: String,
+    /// Who speaks.
+    pub node: NodeId,
+    /// 32 hex digits, never used twice by this node.
+    pub nonce: String,
+    /// Seconds since 1970 on the member's clock.
+    pub ts: u64,
+    /// `ed25519`.
+    pub mode: String,
+    /// Alive at this incarnation.
+    pub incarnation: Incarnation,
+    /// Where its agent answers.
+    pub urls: Vec<String>,
+    /// What it offers.
+    pub services: Vec<Service>,
+    /// `inbound` or `outbound`.
+    pub reach: String,
+}
+
+/// `roster`: a keyless row appeared, changed or went.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RosterRecord {
+    /// Which peer.
+    pub node: NodeId,
+    /// Its incarnation from now on.
+    pub inc: Incarnation,
+    /// The row; absent when it left the roster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub row: Option<Row>,
+}
+
+/// `verdict`: a change of standing and the evidence for it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerdictRecord {
+    /// Whom it concerns.
+    pub node: NodeId,
+    /// At which incarnation.
+    pub inc: Incarnation,
+    /// Liveness before.
+    pub from: Liveness,
+    /// Liveness from now on.
+    pub to: Liveness,
+    /// By which rule.
+    pub rule: String,
+    /// Failed healthy ticks counted.
+    pub waited: u64,
+    /// Failed healthy ticks the rule asks for.
+    pub needed: u64,
+    /// Executed tick number.
+    pub tick: u64,
+    /// What was seen.
+    pub evidence: Evidence,
+    /// Service → who takes over; on death only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub heirs: BTreeMap<String, Vec<NodeId>>,
+    /// Services without an heir; on death only.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub no_heir: Vec<String>,
+}
+
+/// What a verdict rests on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Evidence {
+    /// The address that was probed.
+    pub target: String,
+    /// The anchor's own probe.
+    pub probe: Outcome,
+}
+
+/// A line's meaning.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Record {
+    /// See [`Genesis`].
+    Genesis(Genesis),
+    /// See [`Enroll`].
+    Enroll(Enroll),
+    /// See [`Register`].
+    Register(Register),
+    /// See [`RosterRecord`].
+    Roster(RosterRecord),
+    /// See [`VerdictRecord`].
+    Verdict(VerdictRecord),
+    /// A kind or version this program does not fold.
+    Unknown,
+}
+
+impl Record {
+    /// Reads the meaning of a line.
+    pub fn of(line: &Line) -> Record {
+        if line.version != VERSION {
+            return Record::Unknown;
+        }
+        let payload = line.payload.as_str();
+        match line.kind.as_str() {
+            "genesis" => read(payload).map(Record::Genesis),
+            "enroll" => read(payload).map(Record::Enroll),
+            "register" => read(payload).map(Record::Register),
+            "roster" => read(payload).map(Record::Roster),
+            "verdict" => read(payload).map(Record::Verdict),
+            _ => None,
+        }
+        .unwrap_or(Record::Unknown)
+    }
+
+    /// The line's `type`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Record::Genesis(_) => "genesis",
+            Record::Enroll(_) => "enroll",
+            Record::Register(_) => "register",
+            Record::Roster(_) => "roster",
+            Record::Verdict(_) => "verdict",
+            Record::Unknown => "unknown",
+        }
+    }
+
+    /// The payload with sorted keys.
+    pub fn payload(&self) -> String {
+        match self {
+            Record::Genesis(genesis) => write(genesis),
+            Record::Enroll(enroll) => write(enroll),
+            Record::Register(register) => write(register),
+            Record::Roster(roster) => write(roster),
+            Record::Verdict(verdict) => write(verdict),
+            Record::Unknown => "{}".to_owned(),
+        }
+    }
+
+    /// The member a line is about.
+    pub fn node(&self) -> Option<&NodeId> {
+        match self {
+            Record::Genesis(genesis) => Some(&genesis.anchor),
+            Record::Enroll(enroll) => Some(&enroll.node),
+            Record::Register(register) => Some(&register.node),
+            Record::Roster(roster) => Some(&roster.node),
+            Record::Verdict(verdict) => Some(&verdict.node),
+            Record::Unknown => None,
+        }
+    }
+}
+
+impl From<RosterChange> for RosterRecord {
+    fn from(change: RosterChange) -> Self {
+        RosterRecord {
+            node: change.node,
+            inc: change.incarnation,
+            row: change.row,
+        }
+    }
+}
+
+impl From<RosterRecord> for RosterChange {
+    fn from(record: RosterRecord) -> Self {
+        RosterChange {
+            node: record.node,
+            incarnation: record.inc,
+            row: record.row,
+        }
+    }
+}
+
+impl From<Register> for Registration {
+    fn from(register: Register) -> Self {
+        Registration {
+            node: register.node,
+            incarnation: register.incarnation,
+            urls: register.urls,
+            services: register.services,
+        }
+    }
+}
+
+impl VerdictRecord {
+    /// The record of a verdict reached in `tick` on this evidence.
+    pub fn new(verdict: Verdict, tick: u64, evidence: Evidence) -> Self {
+        VerdictRecord {
+            node: verdict.node,
+            inc: verdict.to.incarnation,
+            from: verdict.from,
+            to: verdict.to.liveness,
+            rule: verdict.rule.name().to_owned(),
+            waited: verdict.waited,
+            needed: verdict.needed,
+            tick,
+            evidence,
+            heirs: verdict.heirs.by_service,
+            no_heir: verdict.heirs.no_heir,
+        }
+    }
+
+    /// The standing it declares.
+    pub fn standing(&self) -> Standing {
+        Standing {
+            liveness: self.to,
+            incarnation: self.inc,
+        }
+    }
+}
+
+fn read<'a, T: Deserialize<'a>>(payload: &'a str) -> Option<T> {
+    serde_json::from_str(payload).ok()
+}
+
+fn write<T: Serialize>(record: &T) -> String {
+    // Through a Value, whose map is sorted, so declaration order can follow meaning.
+    let value = serde_json::to_value(record).expect("records have string keys only");
+    debug_assert!(
+        integers_fit(&value),
+        "records hold integers up to 2^53-1 only"
+    );
+    value.to_string()
+}
+
+fn integers_fit(value: &serde_json::Value) -> bool {
+    match value {
+        serde_json::Value::Number(number) => number.as_u64().is_some_and(|n| n <= INTEGER_MAX),
+        serde_json::Value::Array(items) => items.iter().all(integers_fit),
+        serde_json::Value::Object(fields) => fields.values().all(integers_fit),
+        _ => true,
+    }
+}

@@ -1,0 +1,115 @@
+//! Where everything stands under `--dir` (design section 4).
+
+use std::path::{Path, PathBuf};
+
+/// The roster's file name, in NFC.
+pub const ROSTER: &str = "피어목록.psv";
+/// The status file's name, in NFC.
+pub const STATUS: &str = "피어상태.psv";
+/// The configuration's file name.
+pub const CONFIG: &str = "crowny-fed.toml";
+
+/// The folder of one federation member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Layout {
+    dir: PathBuf,
+}
+
+impl Layout {
+    /// The layout under an absolute folder.
+    pub fn new(dir: impl Into<PathBuf>) -> Self {
+        Layout { dir: dir.into() }
+    }
+
+    /// The folder itself.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The journal, source of truth.
+    pub fn journal(&self) -> PathBuf {
+        self.dir.join("nodes.ndjson")
+    }
+
+    /// Derived look-ups: seq → offset, hash → seq.
+    pub fn index(&self) -> PathBuf {
+        self.dir.join("index")
+    }
+
+    /// `<size> <hex leaf hash of last line>`.
+    pub fn head(&self) -> PathBuf {
+        self.dir.join("head.txt")
+    }
+
+    /// The signed checkpoint.
+    pub fn root(&self) -> PathBuf {
+        self.dir.join("federation-root.txt")
+    }
+
+    /// The fold at some size.
+    pub fn snapshot(&self) -> PathBuf {
+        self.dir.join("snapshot.json")
+    }
+
+    /// Locked while the journal is read, decided on and appended to.
+    pub fn state(&self) -> PathBuf {
+        self.dir.join("state")
+    }
+
+    /// The floor.
+    pub fn committed(&self) -> PathBuf {
+        self.state().join("committed.json")
+    }
+
+    /// Temporary files of ours.
+    pub fn temporary(&self, target: &Path) -> PathBuf {
+        let name = target.file_name().unwrap_or_default();
+        self.state().join("tmp").join(name)
+    }
+
+    /// Ages and counters from tick to tick.
+    pub fn tick(&self) -> PathBuf {
+        self.dir.join("tick.json")
+    }
+
+    /// Who we are.
+    pub fn identity(&self) -> PathBuf {
+        self.dir.join("self.json")
+    }
+
+    /// Seeds; locked for a whole tick.
+    pub fn keys(&self) -> PathBuf {
+        self.dir.join("keys")
+    }
+
+    /// One seed: `log`, `node` or `recovery`.
+    pub fn key(&self, name: &str) -> PathBuf {
+        self.keys().join(format!("{name}.key"))
+    }
+
+    /// The map.
+    pub fn routes(&self) -> PathBuf {
+        self.dir.join("federated-routes.txt")
+    }
+
+    /// Age of the map.
+    pub fn freshness(&self) -> PathBuf {
+        self.dir.join("freshness.json")
+    }
+
+    /// Bytes of a torn journal tail.
+    pub fn torn(&self, stamp: u64) -> PathBuf {
+        self.dir.join(format!("nodes.torn-{stamp}"))
+    }
+
+    /// A tile or bundle by its C2SP path.
+    pub fn tile(&self, path: &str) -> PathBuf {
+        self.dir.join(path)
+    }
+}
+
+/// The temporary name beside a published file that lies outside our folder.
+pub fn beside(target: &Path) -> PathBuf {
+    let name = target.file_name().unwrap_or_default().to_string_lossy();
+    target.with_file_name(format!(".{name}.tmp"))
+}

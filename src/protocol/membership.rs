@@ -1,0 +1,193 @@
+//! The table of members: what the fold of the journal knows about everybody.
+
+use super::member::{Incarnation, Liveness, NodeId, Standing};
+use super::roster::{RosterChange, Row};
+use super::service::{Service, ServiceName};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// One member as the journal tells it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// Incarnation and liveness.
+    pub standing: Standing,
+    /// Holds a key; its lines are its own. Otherwise a keyless roster row.
+    pub enrolled: bool,
+    /// The roster row, for keyless members.
+    pub row: Option<Row>,
+    /// Where its agent answers, for keyed members, tried in turn.
+    pub urls: Vec<String>,
+    /// What it offers, for keyed members.
+    pub services: Vec<Service>,
+    /// `seq` of the line that last changed its standing.
+    pub changed_at: u64,
+    /// `seq` of the line that declared it dead, while it is.
+    pub died_at: Option<u64>,
+    /// `seq` of the newest line about it.
+    pub last_line: u64,
+}
+
+impl Member {
+    fn new(enrolled: bool, seq: u64) -> Self {
+        Member {
+            standing: Standing {
+                liveness: Liveness::Alive,
+                incarnation: Incarnation::FIRST,
+            },
+            enrolled,
+            row: None,
+            urls: Vec::new(),
+            services: Vec::new(),
+            changed_at: seq,
+            died_at: None,
+            last_line: seq,
+        }
+    }
+
+    /// What this member would be routed under: a roster row's role while it is `active`, a keyed
+    /// member's registered services.
+    pub fn offers(&self) -> Vec<Service> {
+        let Some(row) = &self.row else {
+            return self.services.clone();
+        };
+        let (Ok(name), Ok(address)) = (ServiceName::parse(&row.role), row.address()) else {
+            return Vec::new();
+        };
+        if !row.is_active() {
+            return Vec::new();
+        }
+        vec![Service {
+            name,
+            url: address.url(""),
+            weight: 1,
+        }]
+    }
+
+    fn stand(&mut self, standing: Standing, seq: u64) {
+        self.standing = standing;
+        self.changed_at = seq;
+        self.died_at = (standing.liveness == Liveness::Dead).then_some(seq);
+    }
+}
+
+/// What a signed registration says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registration {
+    /// Who.
+    pub node: NodeId,
+    /// At which incarnation; `register` is SWIM's alive message.
+    pub incarnation: Incarnation,
+    /// Where its agent answers.
+    pub urls: Vec<String>,
+    /// What it offers.
+    pub services: Vec<Service>,
+}
+
+/// All members, ordered by id.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Membership {
+    members: BTreeMap<NodeId, Member>,
+}
+
+impl Membership {
+    /// One member.
+    pub fn member(&self, id: &NodeId) -> Option<&Member> {
+        self.members.get(id)
+    }
+
+    /// All members, by id.
+    pub fn members(&self) -> impl Iterator<Item = (&NodeId, &Member)> {
+        self.members.iter()
+    }
+
+    /// Members and rows that are neither gone nor revoked: the `n` of the suspicion formula.
+    pub fn present(&self) -> usize {
+        let gone = [Liveness::Left, Liveness::Revoked];
+        self.members
+            .values()
+            .filter(|member| !gone.contains(&member.standing.liveness))
+            .count()
+    }
+
+    /// Nodes and rows alive or suspect: the `n` of law 6.
+    pub fn routable(&self) -> usize {
+        self.members
+            .values()
+            .filter(|member| member.standing.liveness.is_routable())
+            .count()
+    }
+
+    /// A key was enrolled for `node`. A row of the same name becomes that member.
+    pub fn enrol(&mut self, node: &NodeId, seq: u64) {
+        let member = self
+            .members
+            .entry(node.clone())
+            .or_insert_with(|| Member::new(true, seq));
+        member.last_line = seq;
+        member.enrolled = true;
+        member.row = None;
+    }
+
+    /// A member spoke for itself: alive at its own incarnation, with what it offers now.
+    pub fn register(&mut self, told: Registration, seq: u64) {
+        let member = self
+            .members
+            .entry(told.node)
+            .or_insert_with(|| Member::new(true, seq));
+        member.last_line = seq;
+        let standing = Standing {
+            liveness: Liveness::Alive,
+            incarnation: told.incarnation,
+        };
+        if member.standing.liveness == Liveness::Revoked
+            || told.incarnation < member.standing.incarnation
+        {
+            return;
+        }
+        member.urls = told.urls;
+        member.services = told.services;
+        if member.standing.superseded_by(standing) {
+            member.stand(standing, seq);
+        }
+    }
+
+    /// The roster changed.
+    pub fn list(&mut self, change: RosterChange, seq: u64) {
+        let member = self
+            .members
+            .entry(change.node)
+            .or_insert_with(|| Member::new(false, seq));
+        member.last_line = seq;
+        if member.enrolled {
+            return;
+        }
+        let liveness = if change.row.is_some() {
+            Liveness::Alive
+        } else {
+            Liveness::Left
+        };
+        let standing = Standing {
+            liveness,
+            incarnation: change.incarnation,
+        };
+        if change.row.is_some() {
+            member.row = change.row;
+        }
+        if member.standing.superseded_by(standing) {
+            member.stand(standing, seq);
+        }
+    }
+
+    /// The anchor judged. Says nothing about members nobody has heard of.
+    pub fn judge(&mut self, node: &NodeId, standing: Standing, seq: u64) {
+        let Some(member) = self.members.get_mut(node) else {
+            return;
+        };
+        member.last_line = seq;
+        if member.standing.superseded_by(standing) {
+            member.stand(standing, seq);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! The backend table: which member serves what, best first, never empty by our doing.
+
+use super::member::{Incarnation, Liveness, NodeId};
+use super::membership::{Member, Membership};
+use super::service::{Service, ServiceName};
+use std::collections::BTreeMap;
+
+/// One row of the map.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route {
+    /// What is served.
+    pub service: ServiceName,
+    /// By whom.
+    pub node: NodeId,
+    /// Where.
+    pub url: String,
+    /// Share of traffic.
+    pub weight: u64,
+    /// Alive or suspect; dead only with `no_heir`.
+    pub liveness: Liveness,
+    /// The member's incarnation.
+    pub incarnation: Incarnation,
+    /// Nobody else offers the service, so its last member stays although it is dead.
+    pub no_heir: bool,
+}
+
+/// The rows of the map, sorted by service, state, node.
+pub fn routes(membership: &Membership) -> Vec<Route> {
+    let mut by_service: BTreeMap<ServiceName, Vec<(&NodeId, &Member, Service)>> = BTreeMap::new();
+    for (id, member) in membership.members() {
+        for offer in member.offers() {
+            by_service
+                .entry(offer.name.clone())
+                .or_default()
+                .push((id, member, offer));
+        }
+    }
+    let mut rows: Vec<Route> = by_service.into_values().flat_map(service_rows).collect();
+    rows.sort_by(|a, b| {
+        (&a.service, a.liveness, &a.node, &a.url).cmp(&(&b.service, b.liveness, &b.node, &b.url))
+    });
+    rows
+}
+
+fn service_rows(offers: Vec<(&NodeId, &Member, Service)>) -> Vec<Route> {
+    let usable: Vec<Route> = offers
+        .iter()
+        .filter(|(_, member, _)| member.standing.liveness.is_routable())
+        .map(|offer| route(offer, false))
+        .collect();
+    if !usable.is_empty() {
+        return usable;
+    }
+    // Law 6: an empty backend table is a worse answer than the member that died last.
+    offers
+        .iter()
+        .filter(|(_, member, _)| member.standing.liveness == Liveness::Dead)
+        .max_by_key(|(_, member, _)| member.died_at)
+        .map(|offer| route(offer, true))
+        .into_iter()
+        .collect()
+}
+
+fn route((id, member, offer): &(&NodeId, &Member, Service), no_heir: bool) -> Route {
+    Route {
+        service: offer.name.clone(),
+        node: (*id).clone(),
+        url: offer.url.clone(),
+        weight: offer.weight,
+        liveness: member.standing.liveness,
+        incarnation: member.standing.incarnation,
+        no_heir,
+    }
+}

@@ -1,0 +1,144 @@
+//! Files of ours, with errors that name them.
+
+use crate::error::{Failure, Kind};
+use crate::host::{Change, Host, Keep, Readers, Span, read_if_any};
+use crate::layout::{Layout, beside};
+use std::io;
+use std::path::Path;
+
+/// A host and the folder we work in.
+#[derive(Clone, Copy)]
+pub struct Disk<'a> {
+    /// The world.
+    pub host: &'a dyn Host,
+    /// Where things stand.
+    pub layout: &'a Layout,
+}
+
+impl std::fmt::Debug for Disk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Disk")
+            .field("layout", self.layout)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Disk<'_> {
+    /// A whole file, `None` where there is none.
+    pub fn read(&self, path: &Path) -> Result<Option<Vec<u8>>, Failure> {
+        read_if_any(self.host, path).map_err(|error| unreadable(path, &error))
+    }
+
+    /// Part of a file that must be there.
+    pub fn read_span(&self, path: &Path, span: Span) -> Result<Vec<u8>, Failure> {
+        self.host
+            .read(path, span)
+            .map_err(|error| unreadable(path, &error))
+    }
+
+    /// A whole UTF-8 file, `None` where there is none.
+    pub fn read_text(&self, path: &Path) -> Result<Option<String>, Failure> {
+        let Some(bytes) = self.read(path)? else {
+            return Ok(None);
+        };
+        String::from_utf8(bytes)
+            .map(Some)
+            .map_err(|_| Failure::failed(format!("{} is not UTF-8", path.display())))
+    }
+
+    /// Length of a file, `None` where there is none.
+    pub fn length(&self, path: &Path) -> Result<Option<u64>, Failure> {
+        let entry = self
+            .host
+            .entry(path)
+            .map_err(|error| unreadable(path, &error))?;
+        Ok(entry.map(|entry| entry.bytes))
+    }
+
+    /// Makes a folder.
+    pub fn folder(&self, path: &Path, private: bool) -> Result<(), Failure> {
+        self.change(path, Change::Folder { path, private })
+    }
+
+    /// Puts a whole file of ours in place; equal bytes leave it untouched, mtime too.
+    pub fn put(&self, path: &Path, bytes: &[u8], how: (Keep, Readers)) -> Result<(), Failure> {
+        self.put_via(path, &self.layout.temporary(path), bytes, how)
+    }
+
+    /// The same for a published file that may lie outside our folder.
+    pub fn publish(&self, path: &Path, bytes: &[u8], keep: Keep) -> Result<(), Failure> {
+        self.put_via(path, &beside(path), bytes, (keep, Readers::Everybody))
+    }
+
+    fn put_via(
+        &self,
+        path: &Path,
+        via: &Path,
+        bytes: &[u8],
+        how: (Keep, Readers),
+    ) -> Result<(), Failure> {
+        if self.read(path)?.as_deref() == Some(bytes) {
+            return Ok(());
+        }
+        let (keep, readers) = how;
+        self.change(
+            path,
+            Change::Replace {
+                path,
+                via,
+                bytes,
+                keep,
+                readers,
+            },
+        )
+    }
+
+    /// Writes at an offset.
+    pub fn append(&self, path: &Path, at: u64, bytes: &[u8], keep: Keep) -> Result<(), Failure> {
+        self.change(
+            path,
+            Change::Append {
+                path,
+                at,
+                bytes,
+                keep,
+            },
+        )
+    }
+
+    /// Cuts a file.
+    pub fn cut(&self, path: &Path, bytes: u64) -> Result<(), Failure> {
+        self.change(path, Change::Cut { path, bytes })
+    }
+
+    /// Removes a file or folder.
+    pub fn remove(&self, path: &Path) -> Result<(), Failure> {
+        self.change(path, Change::Remove { path })
+    }
+
+    fn change(&self, path: &Path, change: Change<'_>) -> Result<(), Failure> {
+        self.host
+            .change(change)
+            .map_err(|error| unwritable(path, &error))
+    }
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> Failure {
+    Failure::failed(format!("cannot read {}: {error}", path.display()))
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    let message = format!("cannot write {}: {error}", path.display());
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+            Failure::failed(message)
+                .hint("the disk is full: free space, the next run goes on by itself")
+        }
+        io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
+            Failure::new(Kind::Config, message)
+                .hint("the folder must be writable by the user that runs this")
+        }
+        _ => Failure::failed(message)
+            .hint("nothing more was written; the next run reads the disk afresh"),
+    }
+}

@@ -1,0 +1,81 @@
+//! `self.json` and the keys: who this member is.
+
+use super::disk::Disk;
+use crate::auth::keys::parse_seed;
+use crate::auth::vkey::VerifierKey;
+use crate::error::Failure;
+use crate::protocol::member::NodeId;
+use ed25519_dalek::SigningKey;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+/// The contents of `self.json`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// Our node id.
+    pub id: NodeId,
+    /// The federation's name.
+    pub origin: String,
+    /// The log's verifier key: whose checkpoints we believe.
+    pub vkey: String,
+}
+
+impl Identity {
+    /// Reads `self.json`; `None` where no federation was founded or joined.
+    pub fn load(disk: &Disk<'_>) -> Result<Option<Identity>, Failure> {
+        let path = disk.layout.identity();
+        let Some(bytes) = disk.read(&path)? else {
+            return Ok(None);
+        };
+        let identity: Identity = serde_json::from_slice(&bytes).map_err(|error| {
+            Failure::config(format!("{} does not read: {error}", path.display()))
+                .hint("restore it from a backup; it is small and never changes by itself")
+        })?;
+        Ok(Some(identity))
+    }
+
+    /// Reads `self.json` or says how to get one.
+    pub fn require(disk: &Disk<'_>) -> Result<Identity, Failure> {
+        Identity::load(disk)?.ok_or_else(|| {
+            Failure::config(format!("no federation in {}", disk.layout.dir().display()))
+                .hint("found one with: crowny-fed init (or pass --dir)")
+        })
+    }
+
+    /// The log's key, checked to be named after the origin.
+    pub fn verifier(&self) -> Result<VerifierKey, Failure> {
+        let vkey = VerifierKey::parse(&self.vkey)
+            .map_err(|error| Failure::config(format!("self.json: vkey: {error}")))?;
+        if vkey.name() != self.origin {
+            return Err(Failure::config(format!(
+                "self.json: vkey is named '{}', expected the origin '{}'",
+                vkey.name(),
+                self.origin
+            )));
+        }
+        Ok(vkey)
+    }
+
+    /// The log's signing key, which only the anchor holds.
+    pub fn log_key(&self, disk: &Disk<'_>) -> Result<SigningKey, Failure> {
+        let key = load_key(disk, "log")?;
+        if self.verifier()?.key() != &key.verifying_key() {
+            return Err(Failure::config(
+                "keys/log.key is not the key that self.json names".to_owned(),
+            ));
+        }
+        Ok(key)
+    }
+}
+
+/// Reads one seed of `keys/`.
+pub fn load_key(disk: &Disk<'_>, name: &str) -> Result<SigningKey, Failure> {
+    let path = disk.layout.key(name);
+    let bytes = disk
+        .read(&path)?
+        .map(Zeroizing::new)
+        .ok_or_else(|| Failure::config(format!("{} is missing", path.display())))?;
+    let text = std::str::from_utf8(&bytes).unwrap_or_default();
+    parse_seed(text).map_err(|error| Failure::config(format!("{}: {error}", path.display())))
+}

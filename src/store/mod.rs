@@ -1,0 +1,13 @@
+//! SHELL: the journal and its derived files on disk, through [`crate::host::Host`] alone.
+//!
+//! `nodes.ndjson` is the truth; the floor says how much of it was signed; everything else here is
+//! derived and rebuilt by the everyday code.
+
+pub mod audit;
+pub mod disk;
+pub mod identity;
+pub mod index;
+pub mod ledger;
+pub mod scan;
+pub mod tree;
+pub mod view;

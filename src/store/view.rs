@@ -1,0 +1,244 @@
+//! A reader's journal: only what lies under the published checkpoint, opened without a lock and
+//! without writing a byte.
+
+use super::disk::Disk;
+use super::identity::Identity;
+use super::index;
+use super::scan::{self, Start};
+use super::tree;
+use crate::auth::vkey::VerifierKey;
+use crate::error::{Failure, Kind};
+use crate::host::Span;
+use crate::journal::chain::Tip;
+use crate::journal::checkpoint::{Checkpoint, open_checkpoint};
+use crate::journal::line::{LINE_BYTES_MAX, Line};
+use crate::journal::merkle::{Hash, leaf_hash};
+use crate::journal::proof::inclusion_proof;
+use crate::journal::record::Record;
+use crate::journal::replay::Fold;
+use crate::journal::snapshot::Snapshot;
+use crate::journal::tlog_proof::render_tlog_proof;
+use crate::protocol::member::NodeId;
+
+/// Everything readers see.
+#[derive(Debug)]
+pub struct View<'a> {
+    disk: Disk<'a>,
+    /// Who we are.
+    pub identity: Identity,
+    /// Whose signature we checked.
+    pub vkey: VerifierKey,
+    /// The published size and root.
+    pub checkpoint: Checkpoint,
+    /// The signed note, verbatim.
+    pub note: String,
+    /// The journal's meaning at that size.
+    pub fold: Fold,
+}
+
+/// One line with its place.
+#[derive(Clone, Debug)]
+pub struct Placed {
+    /// Its bytes without LF.
+    pub raw: Vec<u8>,
+    /// Parsed.
+    pub line: Line,
+    /// Its leaf hash.
+    pub leaf: Hash,
+}
+
+impl<'a> View<'a> {
+    /// Opens what is published; says so where nothing is yet.
+    pub fn open(disk: Disk<'a>) -> Result<View<'a>, Failure> {
+        let identity = Identity::require(&disk)?;
+        let vkey = identity.verifier()?;
+        let path = disk.layout.root();
+        let bytes = disk.read(&path)?.ok_or_else(|| {
+            Failure::failed(format!(
+                "nothing published yet: {} is missing",
+                path.display()
+            ))
+            .hint("run: crowny-fed tick")
+        })?;
+        let (checkpoint, note) = open_checkpoint(&bytes, &vkey)
+            .map_err(|error| Failure::integrity(format!("{}: {error}", path.display())))?;
+        let fold = fold_at(&disk, &identity.origin, checkpoint.size)?;
+        Ok(View {
+            disk,
+            note: note.render(),
+            identity,
+            vkey,
+            checkpoint,
+            fold,
+        })
+    }
+
+    /// One line by its index.
+    pub fn line(&self, seq: u64) -> Result<Placed, Failure> {
+        if seq >= self.checkpoint.size {
+            return Err(not_published(seq, self.checkpoint.size));
+        }
+        if let Some(at) = index::offset(&self.disk, seq)?
+            && let Some(placed) = self.line_at(at)?
+            && placed.line.seq == seq
+        {
+            return Ok(placed);
+        }
+        self.find(|step| step.seq == seq)?
+            .ok_or_else(|| Failure::integrity(format!("line {seq} is missing from the journal")))
+    }
+
+    /// The newest `last` lines that `wanted` asks for, oldest first.
+    pub fn newest(
+        &self,
+        last: u64,
+        wanted: &dyn Fn(&Line) -> bool,
+    ) -> Result<Vec<Placed>, Failure> {
+        let mut kept = std::collections::VecDeque::new();
+        self.each(&mut |placed| {
+            if wanted(&placed.line) {
+                kept.push_back(placed);
+                if kept.len() as u64 > last {
+                    kept.pop_front();
+                }
+            }
+        })?;
+        Ok(kept.into())
+    }
+
+    /// The line with this leaf hash, `None` if no published line has it.
+    pub fn seq_of(&self, leaf: &Hash) -> Result<Option<u64>, Failure> {
+        for seq in index::candidates(&self.disk, leaf)? {
+            if seq < self.checkpoint.size && self.line(seq)?.leaf == *leaf {
+                return Ok(Some(seq));
+            }
+        }
+        if index::reach(&self.disk)? >= self.checkpoint.size {
+            return Ok(None);
+        }
+        Ok(self.find_leaf(leaf)?.map(|placed| placed.line.seq))
+    }
+
+    /// The newest line about a node.
+    pub fn seq_about(&self, node: &NodeId) -> Option<u64> {
+        self.fold
+            .membership
+            .member(node)
+            .map(|member| member.last_line)
+    }
+
+    /// A C2SP tlog-proof of the line at `seq`.
+    pub fn proof(&self, seq: u64) -> Result<String, Failure> {
+        if seq >= self.checkpoint.size {
+            return Err(not_published(seq, self.checkpoint.size));
+        }
+        let path = inclusion_proof(seq, self.checkpoint.size, |tile| {
+            tree::read_tile(&self.disk, tile)
+        })?;
+        Ok(render_tlog_proof(seq, &path, &self.note))
+    }
+
+    fn line_at(&self, at: u64) -> Result<Option<Placed>, Failure> {
+        let span = Span {
+            from: at,
+            most: LINE_BYTES_MAX as u64 + 1,
+        };
+        let mut raw = self.disk.read_span(&self.disk.layout.journal(), span)?;
+        let Some(end) = raw.iter().position(|byte| *byte == b'\n') else {
+            return Ok(None);
+        };
+        raw.truncate(end);
+        let leaf = leaf_hash(&raw);
+        Ok(Line::parse(&raw)
+            .ok()
+            .map(|line| Placed { raw, line, leaf }))
+    }
+
+    fn find(&self, wanted: impl Fn(&Line) -> bool) -> Result<Option<Placed>, Failure> {
+        Ok(self.newest(1, &wanted)?.pop())
+    }
+
+    fn find_leaf(&self, leaf: &Hash) -> Result<Option<Placed>, Failure> {
+        let mut found = None;
+        self.each(&mut |placed| {
+            if placed.leaf == *leaf {
+                found = Some(placed);
+            }
+        })?;
+        Ok(found)
+    }
+
+    fn each(&self, visit: &mut dyn FnMut(Placed)) -> Result<(), Failure> {
+        let start = Start {
+            tip: Tip::origin(&self.identity.origin),
+            bytes: 0,
+        };
+        scan::walk(&self.disk, start, self.checkpoint.size, &mut |step| {
+            visit(Placed {
+                raw: step.raw.to_vec(),
+                line: step.line.clone(),
+                leaf: step.tip.head,
+            });
+            Ok(())
+        })?;
+        Ok(())
+    }
+}
+
+/// The node a line is about, for filters.
+pub fn about(line: &Line) -> Option<NodeId> {
+    Record::of(line).node().cloned()
+}
+
+fn not_published(seq: u64, size: u64) -> Failure {
+    Failure::new(
+        Kind::No,
+        format!("line {seq} is not published yet, the checkpoint has {size} lines"),
+    )
+}
+
+/// Snapshot and tail up to `size`; the snapshot is believed only as far as the lines after it
+/// continue its head.
+fn fold_at(disk: &Disk<'_>, origin: &str, size: u64) -> Result<Fold, Failure> {
+    let snapshot = disk
+        .read(&disk.layout.snapshot())?
+        .and_then(|bytes| Snapshot::parse(&bytes).ok())
+        .filter(|snapshot| snapshot.size <= size);
+    let (mut fold, start) = match snapshot {
+        Some(snapshot) => {
+            let tip = Tip {
+                size: snapshot.size,
+                head: snapshot.head,
+                ts: snapshot.ts,
+            };
+            (
+                snapshot.fold,
+                Start {
+                    tip,
+                    bytes: snapshot.bytes,
+                },
+            )
+        }
+        None => (
+            Fold::default(),
+            Start {
+                tip: Tip::origin(origin),
+                bytes: 0,
+            },
+        ),
+    };
+    let end = scan::walk(disk, start, size, &mut |step| {
+        fold.apply(step.line);
+        Ok(())
+    })?;
+    if end.tip.size < size {
+        let reason = end.reason.unwrap_or_else(|| "the file ends".to_owned());
+        return Err(Failure::integrity(format!(
+            "{}: {} lines read, {size} were signed: {reason}",
+            disk.layout.journal().display(),
+            end.tip.size
+        ))
+        .hint("crowny-fed verify says more"));
+    }
+    Ok(fold)
+}

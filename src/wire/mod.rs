@@ -1,0 +1,6 @@
+//! PURE: shapes at the border. Files, maps and bodies that others read or write.
+
+pub mod call;
+pub mod freshness;
+pub mod psv;
+pub mod routes;
