@@ -142,11 +142,15 @@ fn load<'a>(disk: Disk<'a>, identity: &Identity, mend: Mend) -> Result<Loaded<'a
     let ledger = Ledger::open(disk, identity, mend)?;
     let mut warnings = ledger.warnings().to_vec();
     let memory = load_memory(&disk, &mut warnings)?;
-    // A new boot may follow a power cut: then nothing cached about the journal is believed.
+    // A new boot may follow a power cut: then nothing cached about the journal is believed, and
+    // the index, which is never synced, is made anew.
     if memory.boot_id == disk.host.clock().boot_id {
         ledger.recheck_old_bundle(memory.tick)?;
     } else if ledger.floor().size > 0 {
         audit(&disk, Depth::Journal)?;
+        if mend == Mend::Yes {
+            ledger.rebuild_index()?;
+        }
     }
     Ok(Loaded {
         ledger,

@@ -8,7 +8,6 @@
 //! own: nothing is shared that could leak from one peer's call into another's, and it costs no more
 //! than the copy of the configuration that a limit per request would make anyway.
 
-#![allow(clippy::disallowed_methods)]
 
 mod fault;
 mod line;

@@ -6,7 +6,7 @@
 
 use super::disk::Disk;
 use super::identity::Identity;
-use super::index;
+use super::index::{self, Place};
 use super::ledger;
 use super::scan::{self, End, Start, Step};
 use super::tree;
@@ -57,6 +57,7 @@ struct Check<'a> {
     fold: Fold,
     bundle: Vec<Vec<u8>>,
     leaves: Vec<Hash>,
+    places: Vec<Place>,
     signatures: u64,
     tiles: u64,
 }
@@ -75,6 +76,7 @@ pub fn audit(disk: &Disk<'_>, depth: Depth) -> Result<Audit, Failure> {
         fold: Fold::default(),
         bundle: Vec::new(),
         leaves: Vec::new(),
+        places: Vec::new(),
         signatures: 0,
         tiles: 0,
     };
@@ -132,6 +134,7 @@ impl Check<'_> {
             if self.depth == Depth::Full {
                 self.snapshot()?;
                 self.upper_tiles()?;
+                self.look_ups()?;
             }
         }
         Ok(())
@@ -149,7 +152,12 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn indexed(&self, step: Step<'_>) -> Result<(), Failure> {
+    fn indexed(&mut self, step: Step<'_>) -> Result<(), Failure> {
+        self.places.push(Place {
+            leaf: step.tip.head,
+            seq: step.line.seq,
+            at: step.at,
+        });
         match index::offset(self.disk, step.line.seq)? {
             Some(at) if at != step.at => Err(Failure::integrity(format!(
                 "index/offsets says that line {} begins at {at}, it begins at {}",
@@ -214,6 +222,19 @@ impl Check<'_> {
             )));
         }
         Ok(())
+    }
+
+    /// Lines beyond the index are found by walking, so only a line it claims to hold can be missed.
+    fn look_ups(&self) -> Result<(), Failure> {
+        let reach = usize::try_from(index::reach(self.disk)?).unwrap_or(usize::MAX);
+        let indexed = &self.places[..reach.min(self.places.len())];
+        match index::first_missing(self.disk, indexed)? {
+            Some(seq) => Err(Failure::integrity(format!(
+                "the index does not find line {seq} by its hash"
+            ))
+            .hint("remove the folder index; the next tick rebuilds it")),
+            None => Ok(()),
+        }
     }
 
     fn snapshot(&self) -> Result<(), Failure> {

@@ -9,7 +9,7 @@ use super::disk::Disk;
 use crate::error::Failure;
 use crate::host::{Keep, Span};
 use crate::journal::merkle::Hash;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 /// Where a new line begins.
@@ -38,8 +38,7 @@ pub fn extend(disk: &Disk<'_>, places: &[Place]) -> Result<(), Failure> {
     let mut offsets = Vec::with_capacity(places.len() * 8);
     for place in places {
         let bucket = buckets.entry(place.leaf.0[0]).or_default();
-        bucket.extend_from_slice(&place.leaf.0[..8]);
-        bucket.extend_from_slice(&place.seq.to_le_bytes());
+        bucket.extend_from_slice(&bucket_entry(place));
         offsets.extend_from_slice(&place.at.to_le_bytes());
     }
     for (byte, bytes) in buckets {
@@ -88,6 +87,29 @@ pub fn candidates(disk: &Disk<'_>, leaf: &Hash) -> Result<Vec<u64>, Failure> {
         })
         .collect();
     Ok(seqs)
+}
+
+/// The first of `places` that a look-up by hash would miss.
+pub fn first_missing(disk: &Disk<'_>, places: &[Place]) -> Result<Option<u64>, Failure> {
+    for byte in 0..=u8::MAX {
+        let bytes = disk.read(&bucket_path(disk, byte))?.unwrap_or_default();
+        let held: BTreeSet<&[u8]> = bytes.chunks_exact(16).collect();
+        let missing = places
+            .iter()
+            .filter(|place| place.leaf.0[0] == byte)
+            .find(|place| !held.contains(bucket_entry(place).as_slice()));
+        if let Some(place) = missing {
+            return Ok(Some(place.seq));
+        }
+    }
+    Ok(None)
+}
+
+fn bucket_entry(place: &Place) -> [u8; 16] {
+    let mut entry = [0; 16];
+    entry[..8].copy_from_slice(&place.leaf.0[..8]);
+    entry[8..].copy_from_slice(&place.seq.to_le_bytes());
+    entry
 }
 
 fn offsets_path(disk: &Disk<'_>) -> PathBuf {

@@ -379,7 +379,8 @@ impl<'a> Ledger<'a> {
         Ok(frontier)
     }
 
-    fn rebuild_index(&self) -> Result<(), Failure> {
+    /// Makes the index anew from the journal.
+    pub fn rebuild_index(&self) -> Result<(), Failure> {
         index::clear(&self.disk)?;
         let mut places = Vec::new();
         let start = Start {
