@@ -30,12 +30,7 @@ const EXIT_CODES: &str = "Exit codes:
 #[derive(Args, Clone, Debug)]
 pub struct Common {
     /// Folder of this member's files.
-    #[arg(
-        long,
-        global = true,
-        default_value = "data/federation-chain",
-        value_name = "D"
-    )]
+    #[arg(long, global = true, default_value = "data/federation-chain", value_name = "D")]
     pub dir: PathBuf,
     /// Configuration file [default: D/crowny-fed.toml, if there].
     #[arg(long, global = true, value_name = "F")]
@@ -47,22 +42,10 @@ pub struct Common {
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
     pub verbose: u8,
     /// Colour in tables and messages.
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        default_value = "auto",
-        value_name = "WHEN"
-    )]
+    #[arg(long, global = true, value_enum, default_value = "auto", value_name = "WHEN")]
     pub color: Colour,
     /// Language of tables: en or ko.
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        default_value = "en",
-        value_name = "L"
-    )]
+    #[arg(long, global = true, value_enum, default_value = "en", value_name = "L")]
     pub lang: Lang,
 }
 
@@ -273,13 +256,7 @@ pub struct Proof {
     #[arg(value_name = "HASH|SEQ|NODE", required_unless_present = "check")]
     pub of: Option<String>,
     /// Check this tlog-proof file instead; needs --line and --vkey, and no network.
-    #[arg(
-        long,
-        value_name = "FILE",
-        requires = "line",
-        requires = "vkey",
-        conflicts_with = "of"
-    )]
+    #[arg(long, value_name = "FILE", requires = "line", requires = "vkey", conflicts_with = "of")]
     pub check: Option<PathBuf>,
     /// The journal line the proof is about, in a file.
     #[arg(long, value_name = "FILE")]

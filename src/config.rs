@@ -100,16 +100,12 @@ impl Protected {
     /// Why `path` (absolute, links resolved) may not be written; `None` where it may.
     pub fn forbids(&self, path: &Path) -> Option<String> {
         if let Some(held) = self.paths.iter().find(|held| path.starts_with(held)) {
-            return Some(format!(
-                "{} is protected ({})",
-                path.display(),
-                held.display()
-            ));
+            return Some(format!("{} is protected ({})", path.display(), held.display()));
         }
-        let label = self.labels.iter().find(|label| {
-            path.components()
-                .any(|part| part.as_os_str().to_str() == Some(label))
-        });
+        let label = self
+            .labels
+            .iter()
+            .find(|label| path.components().any(|part| part.as_os_str().to_str() == Some(label)));
         label.map(|label| format!("{} carries the protected label '{label}'", path.display()))
     }
 }
@@ -158,10 +154,7 @@ pub fn assemble(
             .iter()
             .map(|target| self_check(target))
             .collect::<Result<_, _>>()?,
-        listen: listen(
-            written.api.listen.as_deref().unwrap_or(LISTEN),
-            &written.protected_ports,
-        )?,
+        listen: listen(written.api.listen.as_deref().unwrap_or(LISTEN), &written.protected_ports)?,
         api_hosts: written.api.hosts.clone(),
         ca_file: written.ca_file.as_ref().map(|path| dir.join(path)),
         gateway_config,
@@ -191,9 +184,7 @@ pub fn listen(text: &str, more_protected: &[u16]) -> Result<SocketAddr, Failure>
 /// Reads `30s`, `500ms`, `2m` or `0` as milliseconds.
 pub fn duration_ms(text: &str) -> Result<u64, String> {
     let text = text.trim();
-    let unit_at = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(unit_at);
     let factor = match unit {
         "ms" => 1.0,
@@ -202,18 +193,14 @@ pub fn duration_ms(text: &str) -> Result<u64, String> {
         "h" => 3_600_000.0,
         "" if number == "0" => 1.0,
         _ => {
-            return Err(format!(
-                "'{text}', expected a number with ms, s, m or h, e.g. 30s"
-            ));
+            return Err(format!("'{text}', expected a number with ms, s, m or h, e.g. 30s"));
         }
     };
     match number.parse::<f64>() {
         Ok(value) if value.is_finite() && value * factor <= 1e12 => {
             Ok((value * factor).round() as u64)
         }
-        _ => Err(format!(
-            "'{text}', expected a number with ms, s, m or h, e.g. 30s"
-        )),
+        _ => Err(format!("'{text}', expected a number with ms, s, m or h, e.g. 30s")),
     }
 }
 
@@ -221,15 +208,10 @@ fn parse(common: &Common, text: Option<&str>) -> Result<Written, Failure> {
     let Some(text) = text else {
         return Ok(Written::default());
     };
-    let text = text
-        .strip_prefix('\u{feff}')
-        .unwrap_or(text)
-        .replace("\r\n", "\n");
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text).replace("\r\n", "\n");
     toml::from_str(&text).map_err(|error| {
         let path = file(common).0;
-        let line = error
-            .span()
-            .map_or(0, |span| 1 + text[..span.start].matches('\n').count());
+        let line = error.span().map_or(0, |span| 1 + text[..span.start].matches('\n').count());
         Failure::config(format!(
             "{} line {line}: {}",
             path.display(),
@@ -242,10 +224,8 @@ fn profile(peers: &Peers, written: &Written) -> Result<Profile, Failure> {
     let read = |name: &str, text: &str| {
         duration_ms(text).map_err(|reason| Failure::config(format!("{name}: {reason}")))
     };
-    let interval_ms = written
-        .interval
-        .as_deref()
-        .map_or(Ok(30_000), |text| read("interval", text))?;
+    let interval_ms =
+        written.interval.as_deref().map_or(Ok(30_000), |text| read("interval", text))?;
     let mut profile = Profile::for_interval(interval_ms);
     if let Some(text) = peers.timeout.as_ref().or(written.timeout.as_ref()) {
         profile.timeout_ms = read("timeout", text)?;
@@ -292,10 +272,7 @@ fn self_check(target: &str) -> Result<Address, Failure> {
 /// The label `gwlive`, what the operator lists, and the gateway's configuration with its folder,
 /// unless our own folder lies in it or is it.
 fn protected(config: &Config, written: &Written) -> Protected {
-    let mut protected = Protected {
-        paths: Vec::new(),
-        labels: vec!["gwlive".to_owned()],
-    };
+    let mut protected = Protected { paths: Vec::new(), labels: vec!["gwlive".to_owned()] };
     for held in &written.protected {
         if held.contains('/') {
             protected.paths.push(config.layout.dir().join(held));
@@ -305,9 +282,7 @@ fn protected(config: &Config, written: &Written) -> Protected {
     }
     if let Some(path) = &config.gateway_config {
         protected.paths.push(path.clone());
-        let folder = path
-            .parent()
-            .filter(|folder| !config.layout.dir().starts_with(folder));
+        let folder = path.parent().filter(|folder| !config.layout.dir().starts_with(folder));
         protected.paths.extend(folder.map(Path::to_owned));
     }
     protected
@@ -359,11 +334,7 @@ mod tests {
             "[api]\nlisten = \"localhost\"",
             "interval = \"1000h\"",
         ] {
-            assert_eq!(
-                with(bad).map(|_| ()).unwrap_err().kind,
-                Kind::Config,
-                "{bad}"
-            );
+            assert_eq!(with(bad).map(|_| ()).unwrap_err().kind, Kind::Config, "{bad}");
         }
     }
 
@@ -373,26 +344,13 @@ mod tests {
             "gateway_config = \"/etc/gw/gateway.yaml\"\nprotected = [\"/srv/live\", \"prod\"]",
         )
         .unwrap();
-        for path in [
-            "/etc/gw/gateway.yaml",
-            "/etc/gw/x.psv",
-            "/srv/live/a",
-            "/a/gwlive/b",
-            "/a/prod",
-        ] {
-            assert!(
-                assembled.protected.forbids(Path::new(path)).is_some(),
-                "{path}"
-            );
+        for path in
+            ["/etc/gw/gateway.yaml", "/etc/gw/x.psv", "/srv/live/a", "/a/gwlive/b", "/a/prod"]
+        {
+            assert!(assembled.protected.forbids(Path::new(path)).is_some(), "{path}");
         }
-        assert_eq!(
-            assembled.protected.forbids(Path::new("/x/d/피어상태.psv")),
-            None
-        );
+        assert_eq!(assembled.protected.forbids(Path::new("/x/d/피어상태.psv")), None);
         let inside = with("gateway_config = \"../gateway.yaml\"").unwrap();
-        assert_eq!(
-            inside.protected.forbids(Path::new("/x/d/피어상태.psv")),
-            None
-        );
+        assert_eq!(inside.protected.forbids(Path::new("/x/d/피어상태.psv")), None);
     }
 }

@@ -50,11 +50,7 @@ pub struct Failure {
 impl Failure {
     /// A failure of `kind` without a hint.
     pub fn new(kind: Kind, message: impl Into<String>) -> Self {
-        Failure {
-            kind,
-            message: message.into(),
-            hint: None,
-        }
+        Failure { kind, message: message.into(), hint: None }
     }
 
     /// The same failure with a way out.

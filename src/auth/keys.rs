@@ -48,9 +48,7 @@ pub fn render_public(key: &VerifyingKey) -> String {
 
 /// Reads a public key; weak ones, under which anything verifies, are refused.
 pub fn parse_public(text: &str) -> Result<VerifyingKey, String> {
-    let bytes = STANDARD
-        .decode(text)
-        .map_err(|_| "public key is not base64".to_owned())?;
+    let bytes = STANDARD.decode(text).map_err(|_| "public key is not base64".to_owned())?;
     let bytes: [u8; 32] = bytes
         .try_into()
         .map_err(|b: Vec<u8>| format!("public key has {} bytes, expected 32", b.len()))?;

@@ -60,11 +60,7 @@ impl VerifierKey {
             return Err(VerifierKeyError::Weak);
         }
         let id = key_id(name, KIND_ED25519, key.as_bytes());
-        Ok(Self {
-            name: name.to_string(),
-            id,
-            key,
-        })
+        Ok(Self { name: name.to_string(), id, key })
     }
 
     /// The key that checks what `key` signs under `name`.
@@ -171,22 +167,13 @@ mod tests {
         assert_eq!(vkey.name(), "fed.example.org/crowny");
         let parse = |text: String| VerifierKey::parse(&text).expect_err("another spelling");
         let expected = vkey.id();
-        assert_eq!(
-            parse(GOOD.replace("181f093c", "181F093C")),
-            VerifierKeyError::Id { expected }
-        );
-        assert_eq!(
-            parse(GOOD.replace("181f093c", "181f093d")),
-            VerifierKeyError::Id { expected }
-        );
+        assert_eq!(parse(GOOD.replace("181f093c", "181F093C")), VerifierKeyError::Id { expected });
+        assert_eq!(parse(GOOD.replace("181f093c", "181f093d")), VerifierKeyError::Id { expected });
         assert_eq!(parse(format!("{GOOD}\n")), VerifierKeyError::Form);
         assert_eq!(parse(format!("{GOOD}=")), VerifierKeyError::Form);
         assert_eq!(parse("a+b".into()), VerifierKeyError::Form);
         assert_eq!(parse(GOOD.replace("fed.", "fed ")), VerifierKeyError::Name);
-        assert_eq!(
-            parse(GOOD.replace("fed.example.org/crowny", "")),
-            VerifierKeyError::Name
-        );
+        assert_eq!(parse(GOOD.replace("fed.example.org/crowny", "")), VerifierKeyError::Name);
     }
 
     #[test]

@@ -28,41 +28,25 @@ impl Context {
     pub(super) fn new(common: &Common, peers: &Peers) -> Result<Context, Failure> {
         let here = working_folder()?;
         step_down(&here.join(&common.dir))?;
-        let Assembled {
-            mut config,
-            protected,
-        } = assemble(common, peers, &here)?;
+        let Assembled { mut config, protected } = assemble(common, peers, &here)?;
         refuse_protected(&config, &protected)?;
         refuse_foreign(&config)?;
         let host = host(config.ca_file.clone());
         if config.own.is_none() {
-            config.own = own_id(&Disk {
-                host: &host,
-                layout: &config.layout,
-            })?;
+            config.own = own_id(&Disk { host: &host, layout: &config.layout })?;
         }
-        Ok(Context {
-            host,
-            config,
-            common: common.clone(),
-        })
+        Ok(Context { host, config, common: common.clone() })
     }
 
     /// The folder's files.
     pub(super) fn disk(&self) -> Disk<'_> {
-        Disk {
-            host: &self.host,
-            layout: &self.config.layout,
-        }
+        Disk { host: &self.host, layout: &self.config.layout }
     }
 }
 
 /// This machine, asking with the system's certificates and `ca_file`.
 pub(super) fn host(ca_file: Option<PathBuf>) -> RealHost {
-    RealHost::new(Dialer::new(Options {
-        ca_file,
-        ..Options::default()
-    }))
+    RealHost::new(Dialer::new(Options { ca_file, ..Options::default() }))
 }
 
 /// The working folder, which relative paths are meant from.
@@ -79,10 +63,7 @@ pub(super) fn step_down(state: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::failed(format!("cannot find myself: {error}")))?;
     let args: Vec<_> = std::env::args_os().skip(1).collect();
     owner::step_down(state, &program, &args).map_err(|error| {
-        Failure::config(format!(
-            "cannot run as the owner of {}: {error}",
-            state.display()
-        ))
+        Failure::config(format!("cannot run as the owner of {}: {error}", state.display()))
     })
 }
 
@@ -96,10 +77,7 @@ fn assemble(common: &Common, peers: &Peers, here: &Path) -> Result<Assembled, Fa
         ),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound && !required => None,
         Err(error) => {
-            return Err(Failure::config(format!(
-                "cannot read {}: {error}",
-                path.display()
-            )));
+            return Err(Failure::config(format!("cannot read {}: {error}", path.display())));
         }
     };
     if text.is_some() {
@@ -111,18 +89,12 @@ fn assemble(common: &Common, peers: &Peers, here: &Path) -> Result<Assembled, Fa
 /// Law 1: no output path may be, lie in or link to what is protected.
 fn refuse_protected(config: &Config, protected: &Protected) -> Result<(), Failure> {
     let resolved = Protected {
-        paths: protected
-            .paths
-            .iter()
-            .map(|held| path::resolve(held))
-            .collect(),
+        paths: protected.paths.iter().map(|held| path::resolve(held)).collect(),
         labels: protected.labels.clone(),
     };
     for output in [config.layout.dir(), config.status.as_path()] {
         for spelled in [output.to_owned(), path::resolve(output)] {
-            if let Some(reason) = resolved
-                .forbids(&spelled)
-                .or_else(|| protected.forbids(&spelled))
+            if let Some(reason) = resolved.forbids(&spelled).or_else(|| protected.forbids(&spelled))
             {
                 return Err(Failure::config(format!("not written: {reason}"))
                     .hint("the live gateway is never touched; choose another --dir or --status"));
@@ -133,11 +105,7 @@ fn refuse_protected(config: &Config, protected: &Protected) -> Result<(), Failur
 }
 
 fn refuse_foreign(config: &Config) -> Result<(), Failure> {
-    for ours in [
-        config.layout.dir().to_owned(),
-        config.layout.keys(),
-        config.layout.state(),
-    ] {
+    for ours in [config.layout.dir().to_owned(), config.layout.keys(), config.layout.state()] {
         refuse_trespass(&ours)?;
     }
     Ok(())
@@ -148,11 +116,10 @@ fn refuse_trespass(path: &Path) -> Result<(), Failure> {
         .map_err(|error| Failure::config(format!("cannot look at {}: {error}", path.display())))?;
     match trespass {
         None => Ok(()),
-        Some(Trespass::Owner { uid }) => Err(Failure::config(format!(
-            "{} belongs to user {uid}",
-            path.display()
-        ))
-        .hint("run as that user; started as root, crowny-fed does so by itself")),
+        Some(Trespass::Owner { uid }) => {
+            Err(Failure::config(format!("{} belongs to user {uid}", path.display()))
+                .hint("run as that user; started as root, crowny-fed does so by itself"))
+        }
         Some(Trespass::Writable { mode }) => Err(Failure::config(format!(
             "{} may be written by others (mode {mode:03o})",
             path.display()

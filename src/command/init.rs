@@ -75,18 +75,10 @@ fn founding(typed: &Init) -> Result<Founding, Failure> {
 fn named_after_host() -> NodeId {
     let name: String = owner::host_name()
         .chars()
-        .map(|c| {
-            if c.is_ascii_alphanumeric() || c == '-' {
-                c
-            } else {
-                '-'
-            }
-        })
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '-' })
         .take(64)
         .collect();
-    NodeId::parse(&name)
-        .or_else(|_| NodeId::parse("anchor"))
-        .expect("'anchor' is a node id")
+    NodeId::parse(&name).or_else(|_| NodeId::parse("anchor")).expect("'anchor' is a node id")
 }
 
 /// Every default with its reason; only the interval is set.

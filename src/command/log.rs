@@ -17,13 +17,7 @@ pub(super) fn run(context: &Context, typed: &Log) -> Ending {
     let lines = view.newest(typed.last, &|line| node.is_none() || about(line) == node)?;
     let text: String = lines
         .iter()
-        .map(|placed| {
-            if typed.json {
-                as_json(placed)
-            } else {
-                as_text(placed)
-            }
-        })
+        .map(|placed| if typed.json { as_json(placed) } else { as_text(placed) })
         .collect();
     print::out(&text)?;
     Ok(None)
@@ -40,13 +34,7 @@ fn as_json(placed: &Placed) -> String {
 
 fn as_text(placed: &Placed) -> String {
     let line = &placed.line;
-    format!(
-        "{:>6}  {}  {:<8}  {}\n",
-        line.seq,
-        rfc3339(line.ts * 1_000),
-        line.kind,
-        told(placed)
-    )
+    format!("{:>6}  {}  {:<8}  {}\n", line.seq, rfc3339(line.ts * 1_000), line.kind, told(placed))
 }
 
 fn told(placed: &Placed) -> String {
@@ -76,12 +64,7 @@ fn told(placed: &Placed) -> String {
                     let ids: Vec<&str> = ids.iter().map(NodeId::as_str).collect();
                     format!(", {service} goes to {}", ids.join(" "))
                 })
-                .chain(
-                    verdict
-                        .no_heir
-                        .iter()
-                        .map(|service| format!(", {service} has no heir")),
-                )
+                .chain(verdict.no_heir.iter().map(|service| format!(", {service} has no heir")))
                 .collect();
             format!(
                 "{}: {} -> {} ({}, waited {} of {} ticks), inc={}{}",

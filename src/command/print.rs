@@ -9,13 +9,10 @@ use std::io::{self, Write};
 /// Writes `text` to standard output. Whoever closed the pipe has what it wanted.
 pub(super) fn out(text: &str) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
-    match stdout
-        .write_all(text.as_bytes())
-        .and_then(|()| stdout.flush())
-    {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::failed(format!(
-            "cannot write to standard output: {error}"
-        ))),
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::failed(format!("cannot write to standard output: {error}")))
+        }
         _ => Ok(()),
     }
 }
@@ -28,9 +25,7 @@ pub(super) fn json(value: &serde_json::Value) -> Result<(), Failure> {
 /// A warning on standard error.
 pub(super) fn warn(text: &str) {
     // One write, so that lines of processes that share a log do not mix.
-    let _ = io::stderr()
-        .lock()
-        .write_all(format!("crowny-fed: {text}\n").as_bytes());
+    let _ = io::stderr().lock().write_all(format!("crowny-fed: {text}\n").as_bytes());
 }
 
 /// A failure and its hint on standard error.
@@ -41,11 +36,8 @@ pub(super) fn failure(colour: Colour, failure: &Failure) {
         Colour::Never => ColorChoice::Never,
     };
     let mut stderr = AutoStream::new(io::stderr(), choice);
-    let _ = writeln!(
-        stderr,
-        "crowny-fed: \u{1b}[31merror\u{1b}[0m: {}",
-        one_line(&failure.message)
-    );
+    let _ =
+        writeln!(stderr, "crowny-fed: \u{1b}[31merror\u{1b}[0m: {}", one_line(&failure.message));
     if let Some(hint) = &failure.hint {
         let _ = writeln!(stderr, "  hint: {}", one_line(hint));
     }
@@ -54,30 +46,19 @@ pub(super) fn failure(colour: Colour, failure: &Failure) {
 /// A table without ruling, as wide as it needs.
 pub(super) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
     let mut table = Table::new();
-    table
-        .load_style(presets::NOTHING)
-        .set_content_arrangement(ContentArrangement::Disabled);
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
     table.set_header(head.iter().copied());
     for row in rows {
         table.add_row(row);
     }
-    let trimmed: Vec<String> = table
-        .to_string()
-        .lines()
-        .map(|line| line.trim_end().to_owned())
-        .collect();
+    let trimmed: Vec<String> =
+        table.to_string().lines().map(|line| line.trim_end().to_owned()).collect();
     trimmed.join("\n") + "\n"
 }
 
 /// Messages may quote other people's bytes: they stay on one line.
 fn one_line(text: &str) -> String {
     text.chars()
-        .map(|c| {
-            if c.is_control() {
-                c.escape_default().to_string()
-            } else {
-                c.to_string()
-            }
-        })
+        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
         .collect()
 }

@@ -20,15 +20,7 @@ pub(super) fn run(context: &Context) -> Ending {
                 row.reason.clone(),
             ]
         });
-        let head = [
-            "노드ID",
-            "호스트:포트",
-            "판정",
-            "http",
-            "초",
-            "동기화",
-            "사유",
-        ];
+        let head = ["노드ID", "호스트:포트", "판정", "http", "초", "동기화", "사유"];
         print::out(&print::table(&head, rows.collect()))?;
     }
     Ok(rejected(&context.config.peers, &round.roster.rejected))
@@ -37,12 +29,7 @@ pub(super) fn run(context: &Context) -> Ending {
 /// Names every roster line that was set aside; the code then says that not all was done.
 pub(super) fn rejected(path: &std::path::Path, rejected: &[Rejected]) -> Option<Kind> {
     for bad in rejected {
-        print::warn(&format!(
-            "{} line {}: {}",
-            path.display(),
-            bad.line,
-            bad.reason
-        ));
+        print::warn(&format!("{} line {}: {}", path.display(), bad.line, bad.reason));
     }
     (!rejected.is_empty()).then_some(Kind::Partial)
 }

@@ -22,10 +22,7 @@ pub(super) fn run(common: &Common, typed: &Proof) -> Ending {
     let view = View::open(context.disk())?;
     let wanted = typed.of.as_deref().unwrap_or_default();
     let seq = find(&view, wanted)?.ok_or_else(|| {
-        Failure::new(
-            Kind::No,
-            format!("no published line is '{}'", wanted.escape_debug()),
-        )
+        Failure::new(Kind::No, format!("no published line is '{}'", wanted.escape_debug()))
     })?;
     let proof = view.proof(seq)?;
     if typed.json {
@@ -52,10 +49,7 @@ fn find(view: &View<'_>, wanted: &str) -> Result<Option<u64>, Failure> {
     let id = NodeId::parse(wanted).map_err(|error| {
         Failure::new(
             Kind::Usage,
-            format!(
-                "'{}' is no hash, no seq and no node id: {error}",
-                wanted.escape_debug()
-            ),
+            format!("'{}' is no hash, no seq and no node id: {error}", wanted.escape_debug()),
         )
     })?;
     Ok(view.seq_about(&id))

@@ -10,37 +10,22 @@ use serde_json::{Value, json};
 pub(super) fn run(context: &Context, typed: &Routes) -> Ending {
     let path = context.config.layout.routes();
     let text = context.disk().read_text(&path)?.ok_or_else(|| {
-        Failure::new(
-            Kind::No,
-            format!("no map yet: {} is missing", path.display()),
-        )
-        .hint("run: crowny-fed tick")
+        Failure::new(Kind::No, format!("no map yet: {} is missing", path.display()))
+            .hint("run: crowny-fed tick")
     })?;
     let (generation, rows) = split(&text).ok_or_else(|| {
         Failure::integrity(format!("{} is not a whole map", path.display()))
             .hint("the next tick writes it anew")
     })?;
     let wanted = |row: &&str| {
-        typed
-            .service
-            .as_ref()
-            .is_none_or(|service| row.split('|').next() == Some(service))
+        typed.service.as_ref().is_none_or(|service| row.split('|').next() == Some(service))
     };
-    let rows: Vec<&str> = rows
-        .lines()
-        .filter(|row| !row.starts_with('#'))
-        .filter(wanted)
-        .collect();
+    let rows: Vec<&str> = rows.lines().filter(|row| !row.starts_with('#')).filter(wanted).collect();
     if typed.json || typed.format == RouteFormat::Json {
         let rows: Vec<Value> = rows.iter().map(|row| row_json(row)).collect();
         print::json(&json!({"generation": generation, "routes": rows}))?;
     } else if typed.service.is_some() {
-        print::out(
-            &rows
-                .iter()
-                .map(|row| format!("{row}\n"))
-                .collect::<String>(),
-        )?;
+        print::out(&rows.iter().map(|row| format!("{row}\n")).collect::<String>())?;
     } else {
         print::out(&text)?;
     }

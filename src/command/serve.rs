@@ -12,36 +12,26 @@ use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 pub(super) fn run(context: &Context, typed: &Serve) -> Ending {
-    let face = Face {
-        host: &context.host,
-        config: &context.config,
-    };
+    let face = Face { host: &context.host, config: &context.config };
     let handler = |request: &Request| answer(&face, request);
     let failed = |error: std::io::Error| Failure::failed(format!("serving ended: {error}"));
     if typed.stdio {
-        let options = Options {
-            allowed: allowed(context, &[context.config.listen]),
-            ..Options::default()
-        };
+        let options =
+            Options { allowed: allowed(context, &[context.config.listen]), ..Options::default() };
         let (input, output) = stdio::handles().map_err(failed)?;
         serve_one(input, output, &options, &handler).map_err(failed)?;
         return Ok(None);
     }
     let listeners = listeners(context, typed)?;
-    let addresses: Vec<SocketAddr> = listeners
-        .iter()
-        .filter_map(|l| l.local_addr().ok())
-        .collect();
+    let addresses: Vec<SocketAddr> = listeners.iter().filter_map(|l| l.local_addr().ok()).collect();
     let options = Options {
         allowed: allowed(context, &addresses),
         idle_exit: typed.idle_exit.map(Duration::from_secs),
         ..Options::default()
     };
     if !context.common.quiet && typed.idle_exit.is_none() {
-        let list: Vec<String> = addresses
-            .iter()
-            .map(|address| format!("http://{address}"))
-            .collect();
+        let list: Vec<String> =
+            addresses.iter().map(|address| format!("http://{address}")).collect();
         super::print::warn(&format!("listening on {}", list.join(" ")));
     }
     serve(listeners, &options, &handler).map_err(failed)?;

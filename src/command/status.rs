@@ -37,18 +37,12 @@ pub(super) fn run(context: &Context, as_json: bool) -> Ending {
 
 fn gather<'a>(context: &Context, disk: Disk<'a>) -> Result<Facts<'a>, Failure> {
     let founded = Identity::load(&disk)?.is_some();
-    let view = if founded {
-        Some(View::open(disk)?)
-    } else {
-        None
-    };
+    let view = if founded { Some(View::open(disk)?) } else { None };
     let peers = peers::load_status(&disk, &context.config)?;
     if view.is_none() && peers.is_none() {
-        return Err(
-            Failure::config(format!("nothing in {}", disk.layout.dir().display())).hint(
-                "crowny-fed init founds a federation; with a roster alone, run crowny-fed probe",
-            ),
-        );
+        return Err(Failure::config(format!("nothing in {}", disk.layout.dir().display())).hint(
+            "crowny-fed init founds a federation; with a roster alone, run crowny-fed probe",
+        ));
     }
     Ok(Facts {
         view,
@@ -59,9 +53,7 @@ fn gather<'a>(context: &Context, disk: Disk<'a>) -> Result<Facts<'a>, Failure> {
 }
 
 fn small_json<T: DeserializeOwned>(disk: &Disk<'_>, path: &Path) -> Result<Option<T>, Failure> {
-    Ok(disk
-        .read(path)?
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok()))
+    Ok(disk.read(path)?.and_then(|bytes| serde_json::from_slice(&bytes).ok()))
 }
 
 /// What an operator should know first.
@@ -76,30 +68,19 @@ fn troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
         }
         let now = crate::cycle::publish::rfc3339(crate::host::Host::clock(&context.host).wall_ms);
         if now > fresh.valid_until {
-            troubles.push(format!(
-                "the last tick is old ({}): is the timer running?",
-                fresh.time
-            ));
+            troubles.push(format!("the last tick is old ({}): is the timer running?", fresh.time));
         }
     }
-    let newer = facts
-        .view
-        .as_ref()
-        .map_or(0, |view| view.fold.not_understood);
+    let newer = facts.view.as_ref().map_or(0, |view| view.fold.not_understood);
     if newer > 0 {
-        troubles.push(format!(
-            "upgrade needed: {newer} lines were written by a newer version"
-        ));
+        troubles.push(format!("upgrade needed: {newer} lines were written by a newer version"));
     }
     troubles
 }
 
 fn as_value(context: &Context, facts: &Facts<'_>) -> Value {
     let profile = &context.config.profile;
-    let present = facts
-        .view
-        .as_ref()
-        .map_or(0, |view| view.fold.membership.present() as u64);
+    let present = facts.view.as_ref().map_or(0, |view| view.fold.membership.present() as u64);
     json!({
         "node": context.config.own,
         "origin": facts.view.as_ref().map(|view| &view.checkpoint.origin),
@@ -156,10 +137,7 @@ fn summary(context: &Context, facts: &Facts<'_>, view: &View<'_>) -> String {
     let profile = &context.config.profile;
     let present = view.fold.membership.present() as u64;
     let tick = facts.memory.as_ref().map_or(0, |memory| memory.tick);
-    let last = facts
-        .freshness
-        .as_ref()
-        .map_or("never", |fresh| fresh.time.as_str());
+    let last = facts.freshness.as_ref().map_or("never", |fresh| fresh.time.as_str());
     let detection = match suspicion::detection_ms_max(profile, present) {
         Some(ms) => format!("a death is declared after at most {} s", ms / 1_000),
         None => "ticks are started by hand".to_owned(),
@@ -175,15 +153,9 @@ fn summary(context: &Context, facts: &Facts<'_>, view: &View<'_>) -> String {
 
 fn member_table(context: &Context, facts: &Facts<'_>, view: &View<'_>) -> String {
     let rows = view.fold.membership.members().map(|(id, member)| {
-        let waited = facts
-            .memory
-            .as_ref()
-            .and_then(|memory| memory.suspects.get(id));
-        let services: Vec<String> = member
-            .offers()
-            .iter()
-            .map(|offer| offer.name.to_string())
-            .collect();
+        let waited = facts.memory.as_ref().and_then(|memory| memory.suspects.get(id));
+        let services: Vec<String> =
+            member.offers().iter().map(|offer| offer.name.to_string()).collect();
         vec![
             id.to_string(),
             member.standing.liveness.word().to_owned(),
@@ -213,15 +185,7 @@ fn peer_table(context: &Context, peers: &[PeerStatus]) -> String {
         ]
     });
     let head = match context.common.lang {
-        Lang::En => [
-            "peer",
-            "last probe",
-            "http",
-            "seconds",
-            "in sync",
-            "checked",
-            "reason",
-        ],
+        Lang::En => ["peer", "last probe", "http", "seconds", "in sync", "checked", "reason"],
         Lang::Ko => ["피어", "판정", "http", "초", "동기화", "점검시각", "사유"],
     };
     print::table(&head, rows.collect())

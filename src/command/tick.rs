@@ -37,11 +37,7 @@ fn changes(report: &Report, dry_run: bool) -> String {
     let would = if dry_run { "would: " } else { "" };
     let mut text = String::new();
     for change in &report.changes {
-        let what = if change.row.is_some() {
-            "listed"
-        } else {
-            "gone from the roster"
-        };
+        let what = if change.row.is_some() { "listed" } else { "gone from the roster" };
         text.push_str(&format!("{would}{} {what}\n", change.node));
     }
     for verdict in &report.decision.verdicts {
@@ -73,10 +69,8 @@ fn explanation(context: &Context, report: &Report) -> String {
         (Pulse::Early, _) => "early: sooner than half an interval; suspicions do not age",
         (Pulse::Counted, _) => "counted",
     };
-    let mut text = format!(
-        "tick {} ({kind}), journal {} lines\n",
-        decision.memory.tick, report.size
-    );
+    let mut text =
+        format!("tick {} ({kind}), journal {} lines\n", decision.memory.tick, report.size);
     for heard in &report.heard {
         let id = &heard.listed.id;
         let seen = match &heard.outcome {
@@ -86,10 +80,7 @@ fn explanation(context: &Context, report: &Report) -> String {
                 format!("no answer ({}; not heard)", heard.reason)
             }
         };
-        text.push_str(&format!(
-            "  {id}: {seen}: {}\n",
-            reason(context, report, id)
-        ));
+        text.push_str(&format!("  {id}: {seen}: {}\n", reason(context, report, id)));
     }
     text
 }
@@ -99,26 +90,11 @@ fn reason(context: &Context, report: &Report, id: &NodeId) -> String {
     let Some(member) = report.membership.member(id) else {
         return "not in the journal".to_owned();
     };
-    if let Some(verdict) = report
-        .decision
-        .verdicts
-        .iter()
-        .find(|verdict| verdict.node == *id)
-    {
-        return format!(
-            "now {}, by {}",
-            verdict.to.liveness.word(),
-            verdict.rule.name()
-        );
+    if let Some(verdict) = report.decision.verdicts.iter().find(|verdict| verdict.node == *id) {
+        return format!("now {}, by {}", verdict.to.liveness.word(), verdict.rule.name());
     }
     let needed = suspicion::ticks_max(&context.config.profile, report.membership.present() as u64);
-    let waited = report
-        .decision
-        .memory
-        .suspects
-        .get(id)
-        .copied()
-        .unwrap_or(0);
+    let waited = report.decision.memory.suspects.get(id).copied().unwrap_or(0);
     match member.standing.liveness {
         Liveness::Suspect => format!("suspect for {waited} of {needed} failed healthy ticks"),
         liveness => format!("stays {}", liveness.word()),

@@ -6,20 +6,14 @@ use crate::cli::Verify;
 use crate::store::audit::{Depth, audit};
 
 pub(super) fn run(context: &Context, typed: &Verify) -> Ending {
-    let depth = if typed.full {
-        Depth::Full
-    } else {
-        Depth::Journal
-    };
+    let depth = if typed.full { Depth::Full } else { Depth::Journal };
     let audit = audit(&context.disk(), depth)?;
     if typed.json {
         print::json(&serde_json::to_value(&audit).unwrap_or_default())?;
         return Ok(None);
     }
-    let mut text = format!(
-        "verified {}: {} lines, root {}\n",
-        audit.origin, audit.size, audit.root
-    );
+    let mut text =
+        format!("verified {}: {} lines, root {}\n", audit.origin, audit.size, audit.root);
     if typed.full {
         text.push_str(&format!(
             "  {} signatures, {} tiles and bundles, index and snapshot agree\n",

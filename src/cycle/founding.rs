@@ -80,11 +80,7 @@ fn make_key(disk: &Disk<'_>, name: &str) -> Result<(), Failure> {
     }
     let mut seed = Zeroizing::new([0_u8; 32]);
     chance(disk, &mut *seed)?;
-    disk.put(
-        &path,
-        keys::render_seed(&seed).as_bytes(),
-        (Keep::Durable, Readers::Owner),
-    )
+    disk.put(&path, keys::render_seed(&seed).as_bytes(), (Keep::Durable, Readers::Owner))
 }
 
 fn identify(disk: &Disk<'_>, founding: &Founding) -> Result<Identity, Failure> {
@@ -96,28 +92,16 @@ fn identify(disk: &Disk<'_>, founding: &Founding) -> Result<Identity, Failure> {
         None => format!("local/{}", hex_chance(disk)?),
     };
     let vkey = named(&origin, &load_key(disk, "log")?)?;
-    let identity = Identity {
-        id: founding.id.clone(),
-        origin,
-        vkey,
-    };
+    let identity = Identity { id: founding.id.clone(), origin, vkey };
     let mut bytes = serde_json::to_vec_pretty(&identity).expect("plain fields have a JSON form");
     bytes.push(b'\n');
-    disk.put(
-        &disk.layout.identity(),
-        &bytes,
-        (Keep::Durable, Readers::Owner),
-    )?;
+    disk.put(&disk.layout.identity(), &bytes, (Keep::Durable, Readers::Owner))?;
     Ok(identity)
 }
 
 /// An interrupted `init` goes on under the name it began with.
 fn same_as_begun(identity: Identity, founding: &Founding) -> Result<Identity, Failure> {
-    if founding
-        .origin
-        .as_ref()
-        .is_some_and(|origin| *origin != identity.origin)
-    {
+    if founding.origin.as_ref().is_some_and(|origin| *origin != identity.origin) {
         return Err(Failure::failed(format!(
             "an interrupted init here began as '{}'",
             identity.origin
@@ -129,11 +113,8 @@ fn same_as_begun(identity: Identity, founding: &Founding) -> Result<Identity, Fa
 
 fn named(origin: &str, key: &SigningKey) -> Result<String, Failure> {
     let vkey = VerifierKey::of(origin, key).map_err(|error| {
-        Failure::new(
-            Kind::Usage,
-            format!("--origin '{}': {error}", origin.escape_debug()),
-        )
-        .hint("a name such as fed.example.org/crowny: no scheme, no blank, no '+'")
+        Failure::new(Kind::Usage, format!("--origin '{}': {error}", origin.escape_debug()))
+            .hint("a name such as fed.example.org/crowny: no scheme, no blank, no '+'")
     })?;
     Ok(vkey.to_string())
 }
@@ -155,26 +136,13 @@ fn write_first_lines(
     let log_key = identity.log_key(&disk)?;
     let mut ledger = Ledger::open(disk, identity, Mend::Yes)?;
     let drafts = first_lines(&disk, identity, founding, now_s)?;
-    let missing = drafts
-        .into_iter()
-        .skip(usize::try_from(ledger.tip().size).unwrap_or(usize::MAX));
+    let missing = drafts.into_iter().skip(usize::try_from(ledger.tip().size).unwrap_or(usize::MAX));
     ledger.append(missing.collect(), now_s)?;
-    ledger.publish(&log_key, &identity.origin)?;
-    let generation = publish::map(
-        &disk,
-        &identity.origin,
-        &ledger.fold().membership,
-        (ledger.floor(), 0),
-    )?;
-    let now = Beginning {
-        boot_id: &clock.boot_id,
-        boot_ms: clock.boot_ms,
-        wall_ms: clock.wall_ms,
-    };
-    let memory = Memory {
-        generation,
-        ..Memory::fresh(&now)
-    };
+    ledger.publish(&log_key)?;
+    let generation =
+        publish::map(&disk, &identity.origin, &ledger.fold().membership, (ledger.floor(), 0))?;
+    let now = Beginning { boot_id: &clock.boot_id, boot_ms: clock.boot_ms, wall_ms: clock.wall_ms };
+    let memory = Memory { generation, ..Memory::fresh(&now) };
     super::tick::save_memory(&disk, &memory)
 }
 
@@ -223,10 +191,7 @@ fn signed(record: Record, name: &str, key: &SigningKey) -> Draft {
         kid: keys::kid(name, &key.verifying_key()),
         sig: keys::sign(key, &pae::encode(record.kind(), &record.payload())),
     };
-    Draft {
-        record,
-        author: Some(author),
-    }
+    Draft { record, author: Some(author) }
 }
 
 fn hex_chance(disk: &Disk<'_>) -> Result<String, Failure> {
@@ -236,7 +201,5 @@ fn hex_chance(disk: &Disk<'_>) -> Result<String, Failure> {
 }
 
 fn chance(disk: &Disk<'_>, bytes: &mut [u8]) -> Result<(), Failure> {
-    disk.host
-        .chance(bytes)
-        .map_err(|error| Failure::failed(format!("no randomness: {error}")))
+    disk.host.chance(bytes).map_err(|error| Failure::failed(format!("no randomness: {error}")))
 }

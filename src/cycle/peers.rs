@@ -37,18 +37,13 @@ pub struct Heard {
 pub fn load_roster(disk: &Disk<'_>, config: &Config) -> Result<Roster, Failure> {
     let path = named_file(disk.host, &config.peers)?;
     let bytes = disk.read(&path)?.ok_or_else(|| {
-        Failure::new(
-            Kind::No,
-            format!("no roster: {} is missing", path.display()),
-        )
-        .hint("one row a peer: 노드ID|호스트|포트|역할|상태, e.g. n2|192.0.2.7|443|edge|active")
+        Failure::new(Kind::No, format!("no roster: {} is missing", path.display()))
+            .hint("one row a peer: 노드ID|호스트|포트|역할|상태, e.g. n2|192.0.2.7|443|edge|active")
     })?;
     let mut roster = psv::parse_roster(&bytes)
         .map_err(|reason| Failure::failed(format!("{}: {reason}", path.display())))?;
     if let Some(own) = &config.own {
-        roster
-            .rows
-            .retain(|listed| listed.id.folded() != own.folded());
+        roster.rows.retain(|listed| listed.id.folded() != own.folded());
     }
     Ok(roster)
 }
@@ -74,17 +69,13 @@ fn named_file(host: &dyn Host, wanted: &Path) -> Result<PathBuf, Failure> {
     if name != ROSTER && name != STATUS {
         return Ok(wanted.to_owned());
     }
-    let folder = wanted
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty());
+    let folder = wanted.parent().filter(|parent| !parent.as_os_str().is_empty());
     let folder = folder.unwrap_or(Path::new("."));
     let names = host
         .names(folder)
         .map_err(|error| Failure::failed(format!("cannot read {}: {error}", folder.display())))?;
-    let twins: Vec<&String> = names
-        .iter()
-        .filter(|found| found.nfc().collect::<String>() == name)
-        .collect();
+    let twins: Vec<&String> =
+        names.iter().filter(|found| found.nfc().collect::<String>() == name).collect();
     match twins[..] {
         [one] => Ok(folder.join(one)),
         [] => Ok(wanted.to_owned()),
@@ -102,33 +93,19 @@ pub fn gateway_sha256(disk: &Disk<'_>, config: &Config) -> Result<Option<String>
         return Ok(None);
     };
     let bytes = disk.read(path)?.ok_or_else(|| {
-        Failure::config(format!(
-            "gateway configuration {} is missing",
-            path.display()
-        ))
+        Failure::config(format!("gateway configuration {} is missing", path.display()))
     })?;
-    Ok(Some(
-        Sha256::digest(&bytes)
-            .iter()
-            .map(|byte| format!("{byte:02x}"))
-            .collect(),
-    ))
+    Ok(Some(Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect()))
 }
 
 /// Asks every row `GET /`, and those that answered for their configuration hash where we have one
 /// to compare. Answers come in roster order.
 pub fn ask(disk: &Disk<'_>, config: &Config, rows: &[Listed], until_boot_ms: u64) -> Vec<Heard> {
     let ours = gateway_sha256(disk, config).ok().flatten();
-    let probes: Vec<Call> = rows
-        .iter()
-        .map(|listed| probe_call(config, listed))
-        .collect();
+    let probes: Vec<Call> = rows.iter().map(|listed| probe_call(config, listed)).collect();
     let answers = disk.host.dial(&probes, until_boot_ms);
-    let mut heard: Vec<Heard> = rows
-        .iter()
-        .zip(answers)
-        .map(|(listed, answer)| heard(config, listed, &answer))
-        .collect();
+    let mut heard: Vec<Heard> =
+        rows.iter().zip(answers).map(|(listed, answer)| heard(config, listed, &answer)).collect();
     if let Some(ours) = ours {
         compare(disk.host, config, &mut heard, (&ours, until_boot_ms));
     }
@@ -212,46 +189,31 @@ fn heard(config: &Config, listed: &Listed, answer: &Answer) -> Heard {
         Err(fault) => fault.to_string(),
     };
     let in_sync = InSync::NotCompared;
-    Heard {
-        listed: listed.clone(),
-        outcome,
-        reason,
-        in_sync,
-    }
+    Heard { listed: listed.clone(), outcome, reason, in_sync }
 }
 
 fn outcome(config: &Config, answer: &Answer) -> Outcome {
     let whole = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     match answer {
-        Ok(reply) => Outcome::Answered {
-            http: reply.status,
-            ms: whole(reply.head_after),
-        },
+        Ok(reply) => Outcome::Answered { http: reply.status, ms: whole(reply.head_after) },
         Err(fault) => Outcome::Failed {
             reason: fault.word().to_owned(),
             heard: fault.heard(),
-            ms: if matches!(fault, Fault::Timeout) {
-                config.profile.timeout_ms
-            } else {
-                0
-            },
+            ms: if matches!(fault, Fault::Timeout) { config.profile.timeout_ms } else { 0 },
         },
     }
 }
 
 fn compare(host: &dyn Host, config: &Config, heard: &mut [Heard], ours: (&str, u64)) {
     let (ours, until_boot_ms) = ours;
-    let answered: Vec<usize> = (0..heard.len())
-        .filter(|at| heard[*at].outcome.is_success())
-        .collect();
+    let answered: Vec<usize> =
+        (0..heard.len()).filter(|at| heard[*at].outcome.is_success()).collect();
     let calls: Vec<Call> = answered
         .iter()
         .map(|at| {
             let address = address_of(&heard[*at].listed);
             let authority = address.authority();
-            let read = Read::Body {
-                max: HEALTH_BYTES_MAX,
-            };
+            let read = Read::Body { max: HEALTH_BYTES_MAX };
             let mut call = call(config, address, authority, ("/q/health", read));
             // Both questions to one row share its time limit.
             if let Outcome::Answered { ms, .. } = &heard[*at].outcome {
@@ -288,10 +250,7 @@ fn in_sync(answer: &Answer, ours: &str) -> (InSync, String) {
     let Ok(health) = serde_json::from_slice::<serde_json::Value>(&reply.body) else {
         return unknown("/q/health is not JSON");
     };
-    match health
-        .get("config_sha256")
-        .and_then(serde_json::Value::as_str)
-    {
+    match health.get("config_sha256").and_then(serde_json::Value::as_str) {
         Some(theirs) if theirs == ours => (InSync::Equal, String::new()),
         Some(_) => (InSync::Differs, "config differs".to_owned()),
         None => unknown("the peer names none"),

@@ -22,9 +22,7 @@ pub fn map(
     let (floor, last_generation) = at;
     let rows = render_rows(&routes(membership));
     let path = disk.layout.routes();
-    let old = disk
-        .read(&path)?
-        .and_then(|bytes| String::from_utf8(bytes).ok());
+    let old = disk.read(&path)?.and_then(|bytes| String::from_utf8(bytes).ok());
     let last = old.as_deref().and_then(split);
     if let Some((generation, held)) = last
         && held == rows
@@ -32,21 +30,10 @@ pub fn map(
         return Ok(generation.max(last_generation));
     }
     // Never below the size, never below what was published before, even if the map was lost.
-    let before = last
-        .map_or(0, |(generation, _)| generation)
-        .max(last_generation);
+    let before = last.map_or(0, |(generation, _)| generation).max(last_generation);
     let generation = (before + 1).max(floor.size);
-    let stamp = Stamp {
-        origin,
-        generation,
-        size: floor.size,
-        root: floor.root,
-    };
-    disk.put(
-        &path,
-        render(&stamp, &rows).as_bytes(),
-        (Keep::Durable, Readers::Everybody),
-    )?;
+    let stamp = Stamp { origin, generation, size: floor.size, root: floor.root };
+    disk.put(&path, render(&stamp, &rows).as_bytes(), (Keep::Durable, Readers::Everybody))?;
     Ok(generation)
 }
 
@@ -65,11 +52,7 @@ pub fn freshness(
     };
     let mut bytes = serde_json::to_vec(&fresh).expect("plain fields have a JSON form");
     bytes.push(b'\n');
-    disk.put(
-        &disk.layout.freshness(),
-        &bytes,
-        (Keep::Cached, Readers::Everybody),
-    )
+    disk.put(&disk.layout.freshness(), &bytes, (Keep::Cached, Readers::Everybody))
 }
 
 /// Writes the status file.

@@ -30,10 +30,7 @@ pub struct Round {
 
 /// Probes every roster row once and writes the status file.
 pub fn probe(host: &dyn Host, config: &Config) -> Result<Round, Failure> {
-    let disk = Disk {
-        host,
-        layout: &config.layout,
-    };
+    let disk = Disk { host, layout: &config.layout };
     let roster = peers::load_roster(&disk, config)?;
     if roster.rows.is_empty() && roster.rejected.is_empty() {
         return Err(Failure::new(
@@ -43,12 +40,7 @@ pub fn probe(host: &dyn Host, config: &Config) -> Result<Round, Failure> {
     }
     peers::gateway_sha256(&disk, config)?;
     let now = host.clock();
-    let heard = peers::ask(
-        &disk,
-        config,
-        &roster.rows,
-        now.boot_ms + config.profile.deadline_ms(),
-    );
+    let heard = peers::ask(&disk, config, &roster.rows, now.boot_ms + config.profile.deadline_ms());
     let rows = peers::status_rows(config, &heard, false, &publish::rfc3339(now.wall_ms));
     let _one_writer = lock_folder_of(host, &config.status)?;
     publish::status(&disk, config, &rows)?;
@@ -68,16 +60,10 @@ pub struct List {
 
 /// Judges the list again from what is on disk. An empty one is an error of kind `No`.
 pub fn failover(host: &dyn Host, config: &Config) -> Result<List, Failure> {
-    let disk = Disk {
-        host,
-        layout: &config.layout,
-    };
+    let disk = Disk { host, layout: &config.layout };
     let roster = peers::load_roster(&disk, config)?;
     if roster.rows.is_empty() {
-        return Err(nobody(format!(
-            "the roster {} has no usable rows",
-            config.peers.display()
-        )));
+        return Err(nobody(format!("the roster {} has no usable rows", config.peers.display())));
     }
     let list = if has_federation(&disk)? {
         by_federation(disk, &roster)?
@@ -85,11 +71,7 @@ pub fn failover(host: &dyn Host, config: &Config) -> Result<List, Failure> {
         by_roster(&disk, config, &roster)?
     };
     if list.rows.is_empty() {
-        let active = roster
-            .rows
-            .iter()
-            .filter(|listed| listed.row.is_active())
-            .count();
+        let active = roster.rows.iter().filter(|listed| listed.row.is_active()).count();
         return Err(nobody(format!(
             "{} rows, {active} active, none of them usable",
             roster.rows.len()
@@ -114,56 +96,29 @@ fn by_federation(disk: Disk<'_>, roster: &Roster) -> Result<List, Failure> {
         .read(&disk.layout.freshness())?
         .and_then(|bytes| serde_json::from_slice::<Freshness>(&bytes).ok());
     let old = fresh.filter(|fresh| fresh.blind).map(|fresh| {
-        format!(
-            "local network problem at {}: list of the last healthy tick",
-            fresh.time
-        )
+        format!("local network problem at {}: list of the last healthy tick", fresh.time)
     });
-    let rows = failover::by_liveness(roster, &view.fold.membership)
-        .into_iter()
-        .cloned()
-        .collect();
-    Ok(List {
-        rows,
-        rule: "federation",
-        old,
-    })
+    let rows = failover::by_liveness(roster, &view.fold.membership).into_iter().cloned().collect();
+    Ok(List { rows, rule: "federation", old })
 }
 
 fn by_roster(disk: &Disk<'_>, config: &Config, roster: &Roster) -> Result<List, Failure> {
     let status = peers::load_status(disk, config)?.ok_or_else(|| {
-        nobody(format!(
-            "not judged yet, {} is missing",
-            config.status.display()
-        ))
-        .hint("run: crowny-fed probe")
+        nobody(format!("not judged yet, {} is missing", config.status.display()))
+            .hint("run: crowny-fed probe")
     })?;
-    let judged: BTreeMap<NodeId, Judgement> = status
-        .into_iter()
-        .map(|row| (row.id, row.judgement))
-        .collect();
-    let rows = failover::by_judgement(roster, &judged)
-        .into_iter()
-        .cloned()
-        .collect();
-    Ok(List {
-        rows,
-        rule: "roster",
-        old: None,
-    })
+    let judged: BTreeMap<NodeId, Judgement> =
+        status.into_iter().map(|row| (row.id, row.judgement)).collect();
+    let rows = failover::by_judgement(roster, &judged).into_iter().cloned().collect();
+    Ok(List { rows, rule: "roster", old: None })
 }
 
 /// Keeps two writers of a file that lies outside our locks from sharing a temporary name.
 fn lock_folder_of(host: &dyn Host, path: &Path) -> Result<Lock, Failure> {
-    let folder = path
-        .parent()
-        .filter(|parent| !parent.as_os_str().is_empty())
-        .unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     take_lock(host, folder, PATIENCE)?.ok_or_else(|| {
-        Failure::new(
-            Kind::Busy,
-            format!("{} is being written by another process", path.display()),
-        )
+        Failure::new(Kind::Busy, format!("{} is being written by another process", path.display()))
     })
 }
 

@@ -18,6 +18,7 @@ use crate::store::audit::{Depth, audit};
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
 use crate::store::ledger::{Draft, Ledger, Mend};
+use crate::store::rebuild;
 use crate::wire::call::{Answer, Call, Method, Read, Targets};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,25 +57,18 @@ pub struct Report {
 
 /// Runs one tick. With `dry_run` nothing is written, not even what needs mending.
 pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Failure> {
-    let disk = Disk {
-        host,
-        layout: &config.layout,
-    };
+    let disk = Disk { host, layout: &config.layout };
     let identity = Identity::require(&disk)?;
     let Some(_whole_tick) = take_lock(host, &config.layout.keys(), Duration::ZERO)? else {
         return Ok(Ended::InProgress);
     };
-    let config = &Config {
-        own: Some(config.own.clone().unwrap_or(identity.id.clone())),
-        ..config.clone()
-    };
+    let config =
+        &Config { own: Some(config.own.clone().unwrap_or(identity.id.clone())), ..config.clone() };
     let mend = if dry_run { Mend::No } else { Mend::Yes };
     let mut loaded = load(disk, &identity, mend)?;
     let began = host.clock();
     let deadline_ms = began.boot_ms + config.profile.deadline_ms();
-    let (pulse, memory) = loaded
-        .memory
-        .open(&beginning(&began), config.profile.interval_ms);
+    let (pulse, memory) = loaded.memory.open(&beginning(&began), config.profile.interval_ms);
 
     let roster = roster_or_warning(&disk, config, &mut loaded.warnings);
     let rows = rows_to_probe(&roster, &loaded.ledger.fold().membership);
@@ -96,10 +90,8 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
     for (seq, change) in (loaded.ledger.tip().size..).zip(&changes) {
         membership.list(change.clone(), seq);
     }
-    let outcomes: BTreeMap<NodeId, Outcome> = heard
-        .iter()
-        .map(|heard| (heard.listed.id.clone(), heard.outcome.clone()))
-        .collect();
+    let outcomes: BTreeMap<NodeId, Outcome> =
+        heard.iter().map(|heard| (heard.listed.id.clone(), heard.outcome.clone())).collect();
     let decision = decide(&Round {
         membership: &membership,
         memory: &memory,
@@ -121,12 +113,7 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
         size: loaded.ledger.tip().size,
     };
     if !dry_run {
-        commit_and_publish(
-            (&disk, config, &identity),
-            &mut loaded.ledger,
-            drafts,
-            &mut report,
-        )?;
+        commit_and_publish((&disk, config, &identity), &mut loaded.ledger, drafts, &mut report)?;
     }
     Ok(Ended::Done(Box::new(report)))
 }
@@ -145,18 +132,14 @@ fn load<'a>(disk: Disk<'a>, identity: &Identity, mend: Mend) -> Result<Loaded<'a
     // A new boot may follow a power cut: then nothing cached about the journal is believed, and
     // the index, which is never synced, is made anew.
     if memory.boot_id == disk.host.clock().boot_id {
-        ledger.recheck_old_bundle(memory.tick)?;
+        rebuild::recheck_bundle(&disk, ledger.floor(), memory.tick)?;
     } else if ledger.floor().size > 0 {
         audit(&disk, Depth::Journal)?;
         if mend == Mend::Yes {
-            ledger.rebuild_index()?;
+            rebuild::index(&disk, &identity.origin, ledger.floor())?;
         }
     }
-    Ok(Loaded {
-        ledger,
-        memory,
-        warnings,
-    })
+    Ok(Loaded { ledger, memory, warnings })
 }
 
 impl<'a> Loaded<'a> {
@@ -185,7 +168,7 @@ fn commit_and_publish(
     let now = disk.host.clock();
     let log_key = identity.log_key(disk)?;
     ledger.append(drafts, now.wall_ms / 1_000)?;
-    ledger.publish(&log_key, &identity.origin)?;
+    ledger.publish(&log_key)?;
     report.size = ledger.tip().size;
     report.membership = ledger.fold().membership.clone();
 
@@ -204,11 +187,7 @@ fn commit_and_publish(
 }
 
 fn beginning(clock: &Clock) -> Beginning<'_> {
-    Beginning {
-        boot_id: &clock.boot_id,
-        boot_ms: clock.boot_ms,
-        wall_ms: clock.wall_ms,
-    }
+    Beginning { boot_id: &clock.boot_id, boot_ms: clock.boot_ms, wall_ms: clock.wall_ms }
 }
 
 fn lock_state(host: &dyn Host, config: &Config) -> Result<Lock, Failure> {
@@ -216,27 +195,18 @@ fn lock_state(host: &dyn Host, config: &Config) -> Result<Lock, Failure> {
 }
 
 fn busy() -> Failure {
-    Failure::new(
-        Kind::Busy,
-        "another process works on the journal for longer than 10 s",
-    )
+    Failure::new(Kind::Busy, "another process works on the journal for longer than 10 s")
 }
 
 /// A lost or unreadable memory costs a grace tick, never the run.
 fn load_memory(disk: &Disk<'_>, warnings: &mut Vec<String>) -> Result<Memory, Failure> {
     let path = disk.layout.tick();
     let Some(bytes) = disk.read(&path)? else {
-        warnings.push(format!(
-            "{} is missing: suspicions start anew",
-            path.display()
-        ));
+        warnings.push(format!("{} is missing: suspicions start anew", path.display()));
         return Ok(Memory::default());
     };
     Ok(serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-        warnings.push(format!(
-            "{} does not read ({error}): suspicions start anew",
-            path.display()
-        ));
+        warnings.push(format!("{} does not read ({error}): suspicions start anew", path.display()));
         Memory::default()
     }))
 }
@@ -263,12 +233,8 @@ fn roster_or_warning(disk: &Disk<'_>, config: &Config, warnings: &mut Vec<String
 /// roster unreadable, and a row keeps its last good line.
 fn rows_to_probe(roster: &Roster, membership: &Membership) -> Vec<Listed> {
     let enrolled = |id: &NodeId| membership.member(id).is_some_and(|member| member.enrolled);
-    let mut rows: Vec<Listed> = roster
-        .rows
-        .iter()
-        .filter(|row| !enrolled(&row.id))
-        .cloned()
-        .collect();
+    let mut rows: Vec<Listed> =
+        roster.rows.iter().filter(|row| !enrolled(&row.id)).cloned().collect();
     let leaving: Vec<NodeId> = roster::changes(roster, membership)
         .into_iter()
         .filter(|c| c.row.is_none())
@@ -278,11 +244,7 @@ fn rows_to_probe(roster: &Roster, membership: &Membership) -> Vec<Listed> {
         let Some(row) = &member.row else { continue };
         let gone = member.standing.liveness == Liveness::Left || leaving.contains(id);
         if !gone && row.address().is_ok() && !rows.iter().any(|listed| listed.id == *id) {
-            rows.push(Listed {
-                id: id.clone(),
-                row: row.clone(),
-                line: 0,
-            });
+            rows.push(Listed { id: id.clone(), row: row.clone(), line: 0 });
         }
     }
     rows
@@ -290,10 +252,7 @@ fn rows_to_probe(roster: &Roster, membership: &Membership) -> Vec<Listed> {
 
 fn warn_of_enrolled_rows(roster: &Roster, membership: &Membership, warnings: &mut Vec<String>) {
     for listed in &roster.rows {
-        if membership
-            .member(&listed.id)
-            .is_some_and(|member| member.enrolled)
-        {
+        if membership.member(&listed.id).is_some_and(|member| member.enrolled) {
             warnings.push(format!(
                 "roster line {}: '{}' holds a key of its own, its row is ignored",
                 listed.line, listed.id
@@ -324,21 +283,12 @@ fn self_check(host: &dyn Host, config: &Config, until_boot_ms: u64) -> bool {
 
 /// Roster changes first: a verdict may concern a row that enters in this tick.
 fn drafts(changes: &[RosterChange], decision: &Decision, heard: &[Heard]) -> Vec<Draft> {
-    let listed = changes
-        .iter()
-        .map(|change| Record::Roster(RosterRecord::from(change.clone())));
+    let listed = changes.iter().map(|change| Record::Roster(RosterRecord::from(change.clone())));
     let judged = decision.verdicts.iter().filter_map(|verdict| {
         let seen = heard.iter().find(|heard| heard.listed.id == verdict.node)?;
         let target = format!("{}:{}", seen.listed.row.host, seen.listed.row.port);
-        let evidence = Evidence {
-            target,
-            probe: seen.outcome.clone(),
-        };
-        Some(Record::Verdict(VerdictRecord::new(
-            verdict.clone(),
-            decision.memory.tick,
-            evidence,
-        )))
+        let evidence = Evidence { target, probe: seen.outcome.clone() };
+        Some(Record::Verdict(VerdictRecord::new(verdict.clone(), decision.memory.tick, evidence)))
     });
     listed.chain(judged).map(Draft::from).collect()
 }

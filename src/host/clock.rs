@@ -5,17 +5,11 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Reads both clocks. CLOCK_BOOTTIME goes on in sleep, which std's Instant does not.
 pub(super) fn read() -> Clock {
-    let wall = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let boot = rustix::time::clock_gettime(boot_clock());
     let boot_ms = u64::try_from(boot.tv_sec).unwrap_or(0) * 1_000
         + u64::try_from(boot.tv_nsec).unwrap_or(0) / 1_000_000;
-    Clock {
-        wall_ms: u64::try_from(wall.as_millis()).unwrap_or(0),
-        boot_ms,
-        boot_id: boot_id(),
-    }
+    Clock { wall_ms: u64::try_from(wall.as_millis()).unwrap_or(0), boot_ms, boot_id: boot_id() }
 }
 
 #[cfg(target_os = "linux")]

@@ -8,7 +8,6 @@
 //! own: nothing is shared that could leak from one peer's call into another's, and it costs no more
 //! than the copy of the configuration that a limit per request would make anyway.
 
-
 mod fault;
 mod line;
 mod lookup;
@@ -57,11 +56,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            ca_file: None,
-            slots: SLOTS_MAX,
-            lookup: system_lookup(),
-        }
+        Self { ca_file: None, slots: SLOTS_MAX, lookup: system_lookup() }
     }
 }
 
@@ -76,10 +71,7 @@ pub struct Dialer {
 impl Dialer {
     /// Builds the shared parts. Reads no file: TLS roots are loaded by the first https call.
     pub fn new(options: Options) -> Self {
-        let slots = options
-            .slots
-            .clamp(1, SLOTS_MAX)
-            .min(slots_by_descriptors());
+        let slots = options.slots.clamp(1, SLOTS_MAX).min(slots_by_descriptors());
         Self {
             slots,
             config: config(),
@@ -113,10 +105,7 @@ impl Dialer {
             }
             work();
         });
-        answers
-            .into_iter()
-            .map(|it| it.into_inner().unwrap_or(Err(Fault::Unasked)))
-            .collect()
+        answers.into_iter().map(|it| it.into_inner().unwrap_or(Err(Fault::Unasked))).collect()
     }
 
     /// One call from its turn to its answer. A panic inside the HTTP library costs this answer
@@ -126,13 +115,9 @@ impl Dialer {
         if start >= deadline {
             return Err(Fault::Unasked);
         }
-        let until = start
-            .checked_add(call.timeout)
-            .map_or(deadline, |end| end.min(deadline));
-        panic::catch_unwind(AssertUnwindSafe(|| {
-            self.exchange(call, Span { start, until })
-        }))
-        .unwrap_or_else(|_| Err(Fault::Local("the HTTP library failed".into())))
+        let until = start.checked_add(call.timeout).map_or(deadline, |end| end.min(deadline));
+        panic::catch_unwind(AssertUnwindSafe(|| self.exchange(call, Span { start, until })))
+            .unwrap_or_else(|_| Err(Fault::Local("the HTTP library failed".into())))
     }
 
     fn exchange(&self, call: &Call, span: Span) -> Answer {
@@ -145,10 +130,7 @@ impl Dialer {
         let agent = line.into_agent(self.config.clone());
         let response = send(&agent, call)?;
         let head_after = span.start.elapsed();
-        Ok(Reply {
-            head_after,
-            ..read(response, call.read)
-        })
+        Ok(Reply { head_after, ..read(response, call.read) })
     }
 
     /// The addresses to try in order. Literals are never looked up.
@@ -159,13 +141,9 @@ impl Dialer {
             Host::Zoned { ip, zone } => self.lookups.zoned(*ip, zone, until)?,
             Host::Name(name) => self.lookups.find(name, until)?,
         };
-        let refused = found
-            .iter()
-            .find_map(|it| Some((it.ip(), call.targets.refusal(it.ip())?)));
+        let refused = found.iter().find_map(|it| Some((it.ip(), call.targets.refusal(it.ip())?)));
         if let Some((ip, kind)) = refused {
-            return Err(Fault::Local(format!(
-                "{kind} address {ip}, refused for members"
-            )));
+            return Err(Fault::Local(format!("{kind} address {ip}, refused for members")));
         }
         found.iter_mut().for_each(|it| it.set_port(port));
         Ok(found)
@@ -203,19 +181,11 @@ fn slots_by_descriptors() -> usize {
 
 /// Sends the request and waits for the response head.
 fn send(agent: &Agent, call: &Call) -> Result<Response<Body>, Fault> {
-    let lines = call
-        .headers
-        .iter()
-        .map(|(name, value)| name.len() + value.len());
-    let longest = lines
-        .chain([call.path.len(), call.host_header.len()])
-        .max()
-        .unwrap_or(0);
+    let lines = call.headers.iter().map(|(name, value)| name.len() + value.len());
+    let longest = lines.chain([call.path.len(), call.host_header.len()]).max().unwrap_or(0);
     if longest > line::SENT_LINE_MAX {
         let most = line::SENT_LINE_MAX;
-        return Err(Fault::Local(format!(
-            "a request line of {longest} bytes, expected <= {most}"
-        )));
+        return Err(Fault::Local(format!("a request line of {longest} bytes, expected <= {most}")));
     }
     let mut request = Request::builder()
         .uri(call.address.url(&call.path))
@@ -227,12 +197,7 @@ fn send(agent: &Agent, call: &Call) -> Result<Response<Body>, Fault> {
     let bad = |error: ureq::http::Error| Fault::Local(format!("request cannot be sent: {error}"));
     match call.method {
         Method::Get => agent.run(request.method("GET").body(()).map_err(bad)?),
-        Method::Post => agent.run(
-            request
-                .method("POST")
-                .body(call.body.as_slice())
-                .map_err(bad)?,
-        ),
+        Method::Post => agent.run(request.method("POST").body(call.body.as_slice()).map_err(bad)?),
     }
     .map_err(fault::of_ureq)
 }
@@ -251,30 +216,17 @@ fn read(mut response: Response<Body>, wanted: Read) -> Reply {
         _ => read_body(response.body_mut(), most),
     };
     let speaks_tls = status == 400 && says_tls(&body);
-    let reply = Reply {
-        status,
-        head_after: Default::default(),
-        body,
-        extent,
-        speaks_tls,
-    };
+    let reply = Reply { status, head_after: Default::default(), body, extent, speaks_tls };
     match wanted {
         Read::Body { .. } => reply,
-        Read::Head => Reply {
-            body: Vec::new(),
-            extent: Extent::Unread,
-            ..reply
-        },
+        Read::Head => Reply { body: Vec::new(), extent: Extent::Unread, ..reply },
     }
 }
 
 fn read_body(body: &mut Body, most: usize) -> (Vec<u8>, Extent) {
     let mut bytes = Vec::new();
     // One byte more than wanted tells "exactly `most`" from "goes on".
-    let ended = body
-        .as_reader()
-        .take(most as u64 + 1)
-        .read_to_end(&mut bytes);
+    let ended = body.as_reader().take(most as u64 + 1).read_to_end(&mut bytes);
     let extent = match ended {
         _ if bytes.len() > most => Extent::TooLarge,
         Ok(_) => Extent::Whole,

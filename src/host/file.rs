@@ -21,10 +21,7 @@ pub(super) fn read(path: &Path, span: Span) -> io::Result<Vec<u8>> {
 
 pub(super) fn entry(path: &Path) -> io::Result<Option<Entry>> {
     match fs::metadata(path) {
-        Ok(meta) => Ok(Some(Entry {
-            bytes: meta.size(),
-            is_folder: meta.is_dir(),
-        })),
+        Ok(meta) => Ok(Some(Entry { bytes: meta.size(), is_folder: meta.is_dir() })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }
@@ -46,20 +43,9 @@ pub(super) fn names(folder: &Path) -> io::Result<Vec<String>> {
 
 pub(super) fn change(change: Change<'_>) -> io::Result<()> {
     match change {
-        Change::Append {
-            path,
-            at,
-            bytes,
-            keep,
-        } => append(path, at, bytes, keep),
+        Change::Append { path, at, bytes, keep } => append(path, at, bytes, keep),
         Change::Cut { path, bytes } => cut(path, bytes),
-        Change::Replace {
-            path,
-            via,
-            bytes,
-            keep,
-            readers,
-        } => {
+        Change::Replace { path, via, bytes, keep, readers } => {
             replace(path, via, bytes, (keep, readers)).inspect_err(|_| {
                 // Best effort: a leftover would be overwritten by the next run anyway.
                 let _ = fs::remove_file(via);
@@ -72,11 +58,7 @@ pub(super) fn change(change: Change<'_>) -> io::Result<()> {
 
 fn append(path: &Path, at: u64, bytes: &[u8], keep: Keep) -> io::Result<()> {
     let is_new = entry(path)?.is_none();
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create(true)
-        .truncate(false)
-        .open(path)?;
+    let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
     file.seek(SeekFrom::Start(at))?;
     if let Err(error) = write_and_sync(&mut file, bytes, keep) {
         // Best effort: what remains of the torn bytes is set aside by the next recovery.

@@ -40,10 +40,7 @@ pub struct Span {
 
 impl Span {
     /// The whole file.
-    pub const WHOLE: Span = Span {
-        from: 0,
-        most: u64::MAX,
-    };
+    pub const WHOLE: Span = Span { from: 0, most: u64::MAX };
 }
 
 /// What is known of a path without opening it.

@@ -39,9 +39,7 @@ pub fn check(path: &Path) -> io::Result<Option<Trespass>> {
     let by_world = meta.mode() & 0o002 != 0;
     let by_group = meta.mode() & 0o020 != 0 && foreign_group;
     if by_world || by_group {
-        return Ok(Some(Trespass::Writable {
-            mode: meta.mode() & 0o7777,
-        }));
+        return Ok(Some(Trespass::Writable { mode: meta.mode() & 0o7777 }));
     }
     Ok(None)
 }
@@ -61,17 +59,10 @@ pub fn step_down(state: &Path, program: &Path, args: &[OsString]) -> io::Result<
     if meta.uid() == 0 {
         return Ok(());
     }
-    Err(Command::new(program)
-        .args(args)
-        .uid(meta.uid())
-        .gid(meta.gid())
-        .exec())
+    Err(Command::new(program).args(args).uid(meta.uid()).gid(meta.gid()).exec())
 }
 
 /// This machine's name, as the kernel has it.
 pub fn host_name() -> String {
-    rustix::system::uname()
-        .nodename()
-        .to_string_lossy()
-        .into_owned()
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
 }

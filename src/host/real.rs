@@ -66,7 +66,6 @@ impl Host for RealHost {
 
     fn dial(&self, calls: &[Call], until_boot_ms: u64) -> Vec<Answer> {
         let left = until_boot_ms.saturating_sub(clock::read().boot_ms);
-        self.dialer
-            .dial(calls, Instant::now() + Duration::from_millis(left))
+        self.dialer.dial(calls, Instant::now() + Duration::from_millis(left))
     }
 }

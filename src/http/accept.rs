@@ -104,16 +104,10 @@ pub fn serve(
     handler: &dyn Fn(&Request) -> Response,
 ) -> io::Result<()> {
     if listeners.is_empty() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "no listening socket to serve",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "no listening socket to serve"));
     }
     LocalSet::new().block_on(&runtime()?, async {
-        let listeners = listeners
-            .into_iter()
-            .map(adopt)
-            .collect::<io::Result<_>>()?;
+        let listeners = listeners.into_iter().map(adopt).collect::<io::Result<_>>()?;
         Server::new(listeners, options, handler).run().await;
         Ok(())
     })
@@ -121,10 +115,7 @@ pub fn serve(
 
 /// A single-threaded runtime with sockets and timers.
 pub(super) fn runtime() -> io::Result<Runtime> {
-    Builder::new_current_thread()
-        .enable_io()
-        .enable_time()
-        .build()
+    Builder::new_current_thread().enable_io().enable_time().build()
 }
 
 fn adopt(listener: std::net::TcpListener) -> io::Result<TcpListener> {
@@ -161,24 +152,11 @@ impl<'a> Server<'a> {
         handler: &'a dyn Fn(&Request) -> Response,
     ) -> Server<'a> {
         let (sender, notes) = unbounded_channel();
-        let terms = Terms {
-            allowed: options.allowed.clone(),
-            limits: options.limits,
-        };
+        let terms = Terms { allowed: options.allowed.clone(), limits: options.limits };
         let desk = Rc::new(Desk::new(terms, sender));
         let (quiet_since, accept_after) = (Instant::now(), Instant::now());
         let (open, turn) = (0, 0);
-        Server {
-            listeners,
-            options,
-            handler,
-            desk,
-            notes,
-            open,
-            turn,
-            quiet_since,
-            accept_after,
-        }
+        Server { listeners, options, handler, desk, notes, open, turn, quiet_since, accept_after }
     }
 
     /// Starts serving one connection; a `Closed` note follows whatever becomes of it.
@@ -250,10 +228,7 @@ impl<'a> Server<'a> {
     /// (EMFILE, ENFILE, ENOBUFS, ENOMEM) need someone to let go of something first.
     fn rest_after(&mut self, error: &io::Error) {
         use io::ErrorKind::{ConnectionAborted, ConnectionReset, Interrupted};
-        if !matches!(
-            error.kind(),
-            ConnectionAborted | ConnectionReset | Interrupted
-        ) {
+        if !matches!(error.kind(), ConnectionAborted | ConnectionReset | Interrupted) {
             self.accept_after = Instant::now() + ACCEPT_REST;
         }
     }
@@ -266,11 +241,7 @@ impl<'a> Server<'a> {
                 // The connection may have gone meanwhile; the work is done all the same.
                 let _ = reply.send(response);
             }
-            Note::Refused {
-                method,
-                path,
-                status,
-            } => self.log(method, &path, status),
+            Note::Refused { method, path, status } => self.log(method, &path, status),
             Note::Closed => {
                 self.open -= 1;
                 self.quiet_since = Instant::now();
@@ -287,11 +258,7 @@ impl<'a> Server<'a> {
 
     fn log(&self, method: Method, path: &str, status: u16) {
         if let Some(access) = self.options.access {
-            access(&Access {
-                method,
-                path: path.escape_debug().to_string(),
-                status,
-            });
+            access(&Access { method, path: path.escape_debug().to_string(), status });
         }
     }
 }

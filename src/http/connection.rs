@@ -57,16 +57,9 @@ pub(super) struct Terms {
 /// What a connection tells the loop.
 pub(super) enum Note {
     /// A whole request; the answer goes to `reply`.
-    Ask {
-        request: Request,
-        reply: oneshot::Sender<Response>,
-    },
+    Ask { request: Request, reply: oneshot::Sender<Response> },
     /// A request refused here; `path` is as sent.
-    Refused {
-        method: Method,
-        path: String,
-        status: u16,
-    },
+    Refused { method: Method, path: String, status: u16 },
     /// The connection is gone. Sent exactly once for each.
     Closed,
 }
@@ -91,9 +84,7 @@ impl Desk {
     async fn ask(&self, request: Request) -> Response {
         let (reply, answer) = oneshot::channel();
         self.tell(Note::Ask { request, reply });
-        answer
-            .await
-            .unwrap_or_else(|_| Refusal::HandlerFailed.response())
+        answer.await.unwrap_or_else(|_| Refusal::HandlerFailed.response())
     }
 }
 
@@ -121,11 +112,7 @@ pub(super) async fn run(stream: impl Stream, desk: Rc<Desk>) {
     let pace = Rc::new(Pace::new(limits.request, limits.idle, Instant::now()));
     let raw = Rc::new(RawHead::default());
     let tap = Tap::new(stream, pace.clone(), raw.clone());
-    let visit = Rc::new(Visit {
-        desk: desk.clone(),
-        pace: pace.clone(),
-        raw,
-    });
+    let visit = Rc::new(Visit { desk: desk.clone(), pace: pace.clone(), raw });
     // Boxed because taking the stream back needs a service future that can be moved.
     let service = service_fn(move |incoming| -> Pin<Box<dyn Future<Output = _>>> {
         Box::pin(exchange(incoming, visit.clone()))
@@ -138,11 +125,7 @@ pub(super) async fn run(stream: impl Stream, desk: Rc<Desk>) {
         .max_header_size(limits.head_max)
         .max_buf_size(limits.head_max.max(HYPER_BUFFER_MIN))
         .serve_connection(TokioIo::new(tap), service);
-    if in_time(&pace, |context| {
-        http.poll_without_shutdown(context).map(drop)
-    })
-    .await
-    {
+    if in_time(&pace, |context| http.poll_without_shutdown(context).map(drop)).await {
         linger(http.into_parts().io.into_inner().into_stream()).await;
     }
 }
@@ -189,11 +172,7 @@ async fn exchange(
         Ok(request) => (visit.desk.ask(request).await, chunked),
         Err(refusal) => {
             let answer = refusal.response();
-            visit.desk.tell(Note::Refused {
-                method,
-                path,
-                status: answer.status,
-            });
+            visit.desk.tell(Note::Refused { method, path, status: answer.status });
             (answer, true)
         }
     };
@@ -218,28 +197,11 @@ async fn receive(incoming: hyper::Request<Incoming>, visit: &Visit) -> Result<Re
     let accept = joined(&parts.headers);
     let body = read_body(body, visit).await?;
     visit.pace.answering();
-    Ok(Request {
-        method,
-        path,
-        query,
-        host,
-        accept,
-        origin,
-        authorization,
-        content_type,
-        body,
-    })
+    Ok(Request { method, path, query, host, accept, origin, authorization, content_type, body })
 }
 
 fn head_of(parts: &Parts) -> Head<'_> {
-    let all = |name| {
-        parts
-            .headers
-            .get_all(name)
-            .iter()
-            .map(HeaderValue::as_bytes)
-            .collect()
-    };
+    let all = |name| parts.headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
     Head {
         method: Method::parse(parts.method.as_str()),
         authority: parts.uri.authority().map(|authority| authority.as_str()),
@@ -262,16 +224,12 @@ fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<String>, Refus
         return Err(Refusal::HeaderMalformed(label));
     }
     let text = first.map(HeaderValue::to_str).transpose();
-    text.map(|text| text.map(str::to_owned))
-        .map_err(|_| Refusal::HeaderMalformed(label))
+    text.map(|text| text.map(str::to_owned)).map_err(|_| Refusal::HeaderMalformed(label))
 }
 
 /// `Accept` as one list (RFC 9110 5.3); an unreadable part asks for nothing.
 fn joined(headers: &HeaderMap) -> String {
-    let readable = headers
-        .get_all(ACCEPT)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
+    let readable = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     readable.collect::<Vec<_>>().join(", ")
 }
 
@@ -308,11 +266,7 @@ fn try_encode(
     close: bool,
 ) -> Result<hyper::Response<Full<Bytes>>, hyper::http::Error> {
     // A handler has no business sending 1xx: those are interim and never end a request.
-    let status = StatusCode::from_u16(if answer.status < 200 {
-        0
-    } else {
-        answer.status
-    })?;
+    let status = StatusCode::from_u16(if answer.status < 200 { 0 } else { answer.status })?;
     let bodiless = matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     let body = if bodiless { Vec::new() } else { answer.body };
     let mut response = hyper::Response::builder().status(status);

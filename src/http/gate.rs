@@ -25,16 +25,10 @@ impl Allowed {
     /// rebound.
     pub fn new<H: AsRef<str>>(listen: &[SocketAddr], hosts: impl IntoIterator<Item = H>) -> Self {
         let configured = hosts.into_iter().filter_map(|host| host_of(host.as_ref()));
-        let mut all: Vec<String> = listen
-            .iter()
-            .map(|address| address.ip().to_string())
-            .collect();
+        let mut all: Vec<String> = listen.iter().map(|address| address.ip().to_string()).collect();
         all.push("localhost".to_owned());
         all.extend(configured);
-        Allowed {
-            hosts: all,
-            wildcard_ip: listen.iter().any(|at| at.ip().is_unspecified()),
-        }
+        Allowed { hosts: all, wildcard_ip: listen.iter().any(|at| at.ip().is_unspecified()) }
     }
 
     /// Whether a host as `host_of` returns it is one of ours.
@@ -111,11 +105,7 @@ fn addressed(head: &Head<'_>, allowed: &Allowed) -> Result<String, Refusal> {
     if let Some(authority) = head.authority {
         host = host_of(authority).ok_or(Refusal::HostMalformed)?;
     }
-    if allowed.admits(&host) {
-        Ok(host)
-    } else {
-        Err(Refusal::HostForeign)
-    }
+    if allowed.admits(&host) { Ok(host) } else { Err(Refusal::HostForeign) }
 }
 
 /// Splits a port off, keeping the colons of a bracketed IPv6 literal together.
@@ -156,53 +146,25 @@ mod tests {
     use super::*;
 
     fn allowed(listen: &str) -> Allowed {
-        Allowed::new(
-            &[listen.parse().unwrap()],
-            ["Gw.Example.org", "10.1.2.3:443", "bad host"],
-        )
+        Allowed::new(&[listen.parse().unwrap()], ["Gw.Example.org", "10.1.2.3:443", "bad host"])
     }
 
     fn get(host: &str) -> Head<'_> {
         let (origins, content_types) = (vec![], vec![]);
         let hosts = vec![host.as_bytes()];
-        Head {
-            method: Method::Get,
-            authority: None,
-            hosts,
-            origins,
-            content_types,
-        }
+        Head { method: Method::Get, authority: None, hosts, origins, content_types }
     }
 
     #[test]
     fn a_loopback_listener_answers_to_its_own_names_only() {
         let ours = allowed("127.0.0.1:9160");
-        for host in [
-            "127.0.0.1:9160",
-            "127.0.0.1",
-            "LOCALHOST:1",
-            "localhost.",
-            "10.1.2.3",
-        ] {
+        for host in ["127.0.0.1:9160", "127.0.0.1", "LOCALHOST:1", "localhost.", "10.1.2.3"] {
             assert!(admit(&get(host), &ours).is_ok(), "{host}");
         }
-        assert_eq!(
-            admit(&get("gw.example.ORG:443"), &ours).unwrap(),
-            "gw.example.org"
-        );
-        for host in [
-            "evil.example",
-            "127.0.0.2",
-            "[::1]",
-            "x.gw.example.org",
-            "localhost.x",
-            "bad",
-        ] {
-            assert_eq!(
-                admit(&get(host), &ours),
-                Err(Refusal::HostForeign),
-                "{host}"
-            );
+        assert_eq!(admit(&get("gw.example.ORG:443"), &ours).unwrap(), "gw.example.org");
+        for host in ["evil.example", "127.0.0.2", "[::1]", "x.gw.example.org", "localhost.x", "bad"]
+        {
+            assert_eq!(admit(&get(host), &ours), Err(Refusal::HostForeign), "{host}");
         }
     }
 
@@ -213,11 +175,7 @@ mod tests {
             assert!(admit(&get(host), &ours).is_ok(), "{host}");
         }
         for host in ["rebind.example:9160", "0x7f.1", "2130706433"] {
-            assert_eq!(
-                admit(&get(host), &ours),
-                Err(Refusal::HostForeign),
-                "{host}"
-            );
+            assert_eq!(admit(&get(host), &ours), Err(Refusal::HostForeign), "{host}");
         }
     }
 
@@ -250,50 +208,28 @@ mod tests {
             "localhost,evil",
             "서울",
         ] {
-            assert_eq!(
-                admit(&get(host), &ours),
-                Err(Refusal::HostMalformed),
-                "{host}"
-            );
+            assert_eq!(admit(&get(host), &ours), Err(Refusal::HostMalformed), "{host}");
         }
         assert_eq!(admit(&get(""), &ours), Err(Refusal::HostMissing));
-        let none = Head {
-            hosts: vec![],
-            ..get("x")
-        };
+        let none = Head { hosts: vec![], ..get("x") };
         assert_eq!(admit(&none, &ours), Err(Refusal::HostMissing));
-        let two = Head {
-            hosts: vec![b"localhost", b"localhost"],
-            ..get("x")
-        };
+        let two = Head { hosts: vec![b"localhost", b"localhost"], ..get("x") };
         assert_eq!(admit(&two, &ours), Err(Refusal::HostRepeated));
     }
 
     #[test]
     fn an_absolute_target_is_held_to_the_same_names() {
         let ours = allowed("127.0.0.1:9160");
-        let at = |authority| Head {
-            authority: Some(authority),
-            ..get("localhost")
-        };
-        assert_eq!(
-            admit(&at("gw.example.org:80"), &ours).unwrap(),
-            "gw.example.org"
-        );
+        let at = |authority| Head { authority: Some(authority), ..get("localhost") };
+        assert_eq!(admit(&at("gw.example.org:80"), &ours).unwrap(), "gw.example.org");
         assert_eq!(admit(&at("evil.example"), &ours), Err(Refusal::HostForeign));
-        assert_eq!(
-            admit(&at("u@localhost"), &ours),
-            Err(Refusal::HostMalformed)
-        );
+        assert_eq!(admit(&at("u@localhost"), &ours), Err(Refusal::HostMalformed));
     }
 
     #[test]
     fn a_foreign_origin_is_refused_before_anything_else_about_the_request() {
         let ours = allowed("127.0.0.1:9160");
-        let from = |origin| Head {
-            origins: vec![origin],
-            ..get("localhost:9160")
-        };
+        let from = |origin| Head { origins: vec![origin], ..get("localhost:9160") };
         assert!(admit(&from(b"http://localhost:9160"), &ours).is_ok());
         assert!(admit(&from(b"https://GW.example.org"), &ours).is_ok());
         let foreign: [&[u8]; 7] = [
@@ -308,15 +244,9 @@ mod tests {
         for origin in foreign {
             assert_eq!(admit(&from(origin), &ours), Err(Refusal::OriginForeign));
         }
-        let preflight = Head {
-            method: Method::Other,
-            ..from(b"http://evil.example")
-        };
+        let preflight = Head { method: Method::Other, ..from(b"http://evil.example") };
         assert_eq!(admit(&preflight, &ours), Err(Refusal::OriginForeign));
-        let bare = Head {
-            method: Method::Other,
-            ..get("localhost")
-        };
+        let bare = Head { method: Method::Other, ..get("localhost") };
         assert_eq!(admit(&bare, &ours), Err(Refusal::MethodRefused));
     }
 
@@ -324,14 +254,7 @@ mod tests {
     fn a_post_must_be_json() {
         let ours = allowed("127.0.0.1:9160");
         let typed = |content_types| {
-            admit(
-                &Head {
-                    method: Method::Post,
-                    content_types,
-                    ..get("localhost")
-                },
-                &ours,
-            )
+            admit(&Head { method: Method::Post, content_types, ..get("localhost") }, &ours)
         };
         assert!(typed(vec![b"application/json"]).is_ok());
         assert!(typed(vec![b"Application/JSON ; charset=utf-8"]).is_ok());

@@ -48,15 +48,9 @@ pub struct Retry {
 
 impl Retry {
     /// 20 times 0.3 s: as long as a predecessor needs to drain and go.
-    pub const DEFAULT: Retry = Retry {
-        times: 20,
-        pause: Duration::from_millis(300),
-    };
+    pub const DEFAULT: Retry = Retry { times: 20, pause: Duration::from_millis(300) };
     /// One try.
-    pub const NONE: Retry = Retry {
-        times: 0,
-        pause: Duration::ZERO,
-    };
+    pub const NONE: Retry = Retry { times: 0, pause: Duration::ZERO };
 }
 
 /// Binds one address, trying again while it is in use. Blocks for at most `times * pause`.
@@ -80,11 +74,7 @@ pub fn bind(address: SocketAddr, retry: Retry) -> Result<TcpListener, ListenErro
 /// exists.
 pub fn inherited() -> Result<Vec<TcpListener>, ListenError> {
     let passed = from_environment()?;
-    if passed.is_empty() {
-        Ok(from_stdin().into_iter().collect())
-    } else {
-        Ok(passed)
-    }
+    if passed.is_empty() { Ok(from_stdin().into_iter().collect()) } else { Ok(passed) }
 }
 
 fn from_environment() -> Result<Vec<TcpListener>, ListenError> {
@@ -102,11 +92,7 @@ fn from_stdin() -> Option<TcpListener> {
     if !is_listening(stdin.as_fd()) {
         return None;
     }
-    stdin
-        .as_fd()
-        .try_clone_to_owned()
-        .ok()
-        .map(TcpListener::from)
+    stdin.as_fd().try_clone_to_owned().ok().map(TcpListener::from)
 }
 
 /// A TCP socket that has an address but no peer. Darwin declares SO_ACCEPTCONN without
@@ -146,10 +132,7 @@ mod tests {
         let address = holder.local_addr().unwrap();
         let refused = bind(address, Retry::NONE).unwrap_err();
         assert!(refused.to_string().contains(&address.to_string()));
-        let retry = Retry {
-            times: 1000,
-            pause: Duration::from_millis(10),
-        };
+        let retry = Retry { times: 1000, pause: Duration::from_millis(10) };
         let waiting = std::thread::spawn(move || bind(address, retry));
         drop(holder);
         assert!(waiting.join().unwrap().is_ok());

@@ -69,10 +69,7 @@ pub struct Request {
 impl Request {
     /// The first value of a query parameter.
     pub fn param(&self, name: &str) -> Option<&str> {
-        self.query
-            .iter()
-            .find(|(key, _)| key == name)
-            .map(|(_, value)| value.as_str())
+        self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
     /// Whether `Accept` names `application/json` itself; wildcards keep the default form.
@@ -125,10 +122,7 @@ impl Response {
 
     /// Bytes that never change under this name (tiles): cacheable for a year (RFC 8246).
     pub fn bytes(body: Vec<u8>) -> Response {
-        let cached = (
-            "cache-control",
-            "public, max-age=31536000, immutable".to_owned(),
-        );
+        let cached = ("cache-control", "public, max-age=31536000, immutable".to_owned());
         Response {
             no_store: false,
             headers: vec![cached],
@@ -139,10 +133,7 @@ impl Response {
     /// A problem as `application/problem+json` (RFC 9457), never stored.
     pub fn problem(problem: &Problem) -> Response {
         let body = problem.render();
-        Response {
-            status: problem.status,
-            ..Response::of("application/problem+json", body)
-        }
+        Response { status: problem.status, ..Response::of("application/problem+json", body) }
     }
 
     /// The same answer with another status.
@@ -152,13 +143,7 @@ impl Response {
 
     fn of(content_type: &'static str, body: Vec<u8>) -> Response {
         let content_type = Cow::Borrowed(content_type);
-        Response {
-            status: 200,
-            content_type,
-            body,
-            no_store: true,
-            headers: Vec::new(),
-        }
+        Response { status: 200, content_type, body, no_store: true, headers: Vec::new() }
     }
 }
 
@@ -178,28 +163,18 @@ pub struct Problem {
 impl Problem {
     /// A problem without a hint.
     pub fn new(status: u16, error: &'static str, message: impl Into<String>) -> Problem {
-        Problem {
-            status,
-            error,
-            message: message.into(),
-            hint: None,
-        }
+        Problem { status, error, message: message.into(), hint: None }
     }
 
     /// The same problem with a hint.
     pub fn hint(self, hint: impl Into<String>) -> Problem {
-        Problem {
-            hint: Some(hint.into()),
-            ..self
-        }
+        Problem { hint: Some(hint.into()), ..self }
     }
 
     /// The JSON text. The type is `about:blank`, so the title is the status's own phrase
     /// (RFC 9457 4.2.1).
     fn render(&self) -> Vec<u8> {
-        let title = StatusCode::from_u16(self.status)
-            .ok()
-            .and_then(|code| code.canonical_reason());
+        let title = StatusCode::from_u16(self.status).ok().and_then(|code| code.canonical_reason());
         let members = Members {
             kind: "about:blank",
             title: title.unwrap_or("Error"),
@@ -269,11 +244,6 @@ mod tests {
     fn an_unserialisable_value_is_a_problem_not_a_panic() {
         let keyed = std::collections::BTreeMap::from([((1, 2), 3)]);
         assert_eq!(Response::json(&keyed).status, 500);
-        assert_eq!(
-            Response::json(&serde_json::json!({"a": "서울-1"}))
-                .body
-                .len(),
-            16
-        );
+        assert_eq!(Response::json(&serde_json::json!({"a": "서울-1"})).body.len(), 16);
     }
 }

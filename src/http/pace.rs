@@ -36,12 +36,7 @@ impl Pace {
     /// A connection accepted at `now`.
     pub(super) fn new(request_limit: Duration, idle_limit: Duration, now: Instant) -> Pace {
         let due = Cell::new(now + idle_limit);
-        Pace {
-            phase: Cell::new(Phase::Idle),
-            due,
-            request_limit,
-            idle_limit,
-        }
+        Pace { phase: Cell::new(Phase::Idle), due, request_limit, idle_limit }
     }
 
     /// When the connection is to be dropped; `None` while the client waits for us.

@@ -72,9 +72,7 @@ impl Refusal {
     pub fn response(self) -> Response {
         let mut response = Response::problem(&self.problem());
         if self == Refusal::MethodRefused {
-            response
-                .headers
-                .push(("allow", "GET, HEAD, POST".to_owned()));
+            response.headers.push(("allow", "GET, HEAD, POST".to_owned()));
         }
         response
     }

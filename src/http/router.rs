@@ -30,39 +30,29 @@ pub struct Face<'a> {
 
 impl std::fmt::Debug for Face<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Face")
-            .field("config", self.config)
-            .finish_non_exhaustive()
+        f.debug_struct("Face").field("config", self.config).finish_non_exhaustive()
     }
 }
 
 /// Answers one request.
 pub fn answer(face: &Face<'_>, request: &Request) -> Response {
     if !matches!(request.method, Method::Get | Method::Head) {
-        let refusal = Problem::new(
-            405,
-            "method-not-allowed",
-            "this path answers GET and HEAD only",
-        );
+        let refusal =
+            Problem::new(405, "method-not-allowed", "this path answers GET and HEAD only");
         let mut response = Response::problem(&refusal);
         response.headers.push(("allow", "GET, HEAD".to_owned()));
         return response;
     }
-    let disk = Disk {
-        host: face.host,
-        layout: &face.config.layout,
-    };
+    let disk = Disk { host: face.host, layout: &face.config.layout };
     let answered = match request.path.as_str() {
         "/" => page::status(face, disk),
         "/q/health" => Ok(health(face, disk)),
         "/q/peers" => peers_status(face, disk, request),
         "/head" => head(disk),
         "/routes" => stored(disk, &face.config.layout.routes(), "no map published yet"),
-        "/root" | "/checkpoint" => stored(
-            disk,
-            &face.config.layout.root(),
-            "no checkpoint published yet",
-        ),
+        "/root" | "/checkpoint" => {
+            stored(disk, &face.config.layout.root(), "no checkpoint published yet")
+        }
         "/verify" => audit(&disk, Depth::Journal).map(|audit| Response::json(&audit)),
         "/proof" => proof(disk, request),
         path if path.starts_with("/tile/") => tile(disk, &path[1..]),
@@ -76,14 +66,8 @@ pub fn answer(face: &Face<'_>, request: &Request) -> Response {
 fn health(face: &Face<'_>, disk: Disk<'_>) -> Response {
     let view = View::open(disk).ok();
     let identity = Identity::load(&disk).ok().flatten();
-    let id = face
-        .config
-        .own
-        .clone()
-        .or(identity.map(|identity| identity.id));
-    let member = id
-        .as_ref()
-        .and_then(|id| view.as_ref()?.fold.membership.member(id));
+    let id = face.config.own.clone().or(identity.map(|identity| identity.id));
+    let member = id.as_ref().and_then(|id| view.as_ref()?.fold.membership.member(id));
     let memory: Option<Memory> = disk
         .read(&face.config.layout.tick())
         .ok()
@@ -103,9 +87,7 @@ fn health(face: &Face<'_>, disk: Disk<'_>) -> Response {
 }
 
 fn last_leaf(view: &View<'_>) -> Option<Hash> {
-    view.line(view.checkpoint.size.checked_sub(1)?)
-        .ok()
-        .map(|placed| placed.leaf)
+    view.line(view.checkpoint.size.checked_sub(1)?).ok().map(|placed| placed.leaf)
 }
 
 /// `/q/peers`: the status file, read afresh each time.
@@ -141,18 +123,12 @@ pub fn peer_json(row: &PeerStatus) -> Value {
 
 fn head(disk: Disk<'_>) -> Result<Response, Failure> {
     let view = View::open(disk)?;
-    Ok(Response::json(
-        &json!({ "size": view.checkpoint.size, "head": last_leaf(&view) }),
-    ))
+    Ok(Response::json(&json!({ "size": view.checkpoint.size, "head": last_leaf(&view) })))
 }
 
 fn proof(disk: Disk<'_>, request: &Request) -> Result<Response, Failure> {
     let view = View::open(disk)?;
-    let seq = match (
-        request.param("hash"),
-        request.param("seq"),
-        request.param("node"),
-    ) {
+    let seq = match (request.param("hash"), request.param("seq"), request.param("node")) {
         (Some(hash), None, None) => {
             let leaf = Hash::parse_hex(hash)
                 .map_err(|error| Failure::new(Kind::Usage, format!("hash: {error}")))?;
@@ -165,17 +141,11 @@ fn proof(disk: Disk<'_>, request: &Request) -> Result<Response, Failure> {
             view.seq_about(&id)
         }
         _ => {
-            return Err(Failure::new(
-                Kind::Usage,
-                "expected one of ?hash= ?seq= ?node=",
-            ));
+            return Err(Failure::new(Kind::Usage, "expected one of ?hash= ?seq= ?node="));
         }
     };
     let seq = seq.ok_or_else(|| {
-        Failure::new(
-            Kind::No,
-            "not published yet: no such line under the checkpoint",
-        )
+        Failure::new(Kind::No, "not published yet: no such line under the checkpoint")
     })?;
     Ok(Response::text(view.proof(seq)?))
 }
@@ -194,20 +164,12 @@ pub fn parse_seq(text: &str) -> Result<u64, Failure> {
 /// Only what is spelled as a tile or bundle is looked for: a path never walks our folder.
 fn tile(disk: Disk<'_>, path: &str) -> Result<Response, Failure> {
     let known = Tile::parse_path(path).is_some() || Bundle::parse_path(path).is_some();
-    let bytes = if known {
-        disk.read(&disk.layout.tile(path))?
-    } else {
-        None
-    };
-    bytes
-        .map(Response::bytes)
-        .ok_or_else(|| Failure::new(Kind::No, "no such tile is published"))
+    let bytes = if known { disk.read(&disk.layout.tile(path))? } else { None };
+    bytes.map(Response::bytes).ok_or_else(|| Failure::new(Kind::No, "no such tile is published"))
 }
 
 fn stored(disk: Disk<'_>, path: &std::path::Path, absent: &str) -> Result<Response, Failure> {
-    let text = disk
-        .read_text(path)?
-        .ok_or_else(|| Failure::new(Kind::No, absent))?;
+    let text = disk.read_text(path)?.ok_or_else(|| Failure::new(Kind::No, absent))?;
     Ok(Response::text(text))
 }
 

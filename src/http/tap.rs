@@ -95,9 +95,7 @@ impl RawHead {
     /// Bytes as they arrive; those of a body are counted, not kept, so this holds no more than
     /// hyper buffers for a head.
     fn keep(&self, fresh: &[u8]) {
-        let body = usize::try_from(self.body_left.get())
-            .unwrap_or(usize::MAX)
-            .min(fresh.len());
+        let body = usize::try_from(self.body_left.get()).unwrap_or(usize::MAX).min(fresh.len());
         self.body_left.set(self.body_left.get() - body as u64);
         self.bytes.borrow_mut().extend_from_slice(&fresh[body..]);
     }
@@ -109,9 +107,7 @@ impl RawHead {
         let end = head_end(&bytes);
         let mut rest = bytes.split_off(end);
         let body_bytes = body_bytes.unwrap_or(u64::MAX);
-        let here = usize::try_from(body_bytes)
-            .unwrap_or(usize::MAX)
-            .min(rest.len());
+        let here = usize::try_from(body_bytes).unwrap_or(usize::MAX).min(rest.len());
         self.body_left.set(body_bytes - here as u64);
         rest.drain(..here);
         std::mem::replace(&mut *bytes, rest)
@@ -180,14 +176,8 @@ mod tests {
         assert!(is_ambiguous(
             b"POST / HTTP/1.1\r\nCONTENT-LENGTH: 1\r\nTransfer-Encoding: x\r\n\r\n"
         ));
-        assert!(is_ambiguous(
-            b"POST / HTTP/1.1\ntransfer-encoding: x\ncontent-length: 1\n\n"
-        ));
-        assert!(!is_ambiguous(
-            b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTE: x\r\n\r\n"
-        ));
-        assert!(!is_ambiguous(
-            b"POST / HTTP/1.1\r\nX: content-length:transfer-encoding:\r\n\r\n"
-        ));
+        assert!(is_ambiguous(b"POST / HTTP/1.1\ntransfer-encoding: x\ncontent-length: 1\n\n"));
+        assert!(!is_ambiguous(b"POST / HTTP/1.1\r\nContent-Length: 1\r\nTE: x\r\n\r\n"));
+        assert!(!is_ambiguous(b"POST / HTTP/1.1\r\nX: content-length:transfer-encoding:\r\n\r\n"));
     }
 }

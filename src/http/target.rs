@@ -41,10 +41,7 @@ pub enum TargetError {
 impl Target {
     /// Decodes `path` and `query` as they stood in the request line, without the `?`.
     pub fn parse(path: &str, query: Option<&str>) -> Result<Target, TargetError> {
-        Ok(Target {
-            path: parse_path(path)?,
-            query: parse_query(query.unwrap_or(""))?,
-        })
+        Ok(Target { path: parse_path(path)?, query: parse_query(query.unwrap_or(""))? })
     }
 }
 
@@ -56,10 +53,7 @@ fn parse_path(raw: &str) -> Result<String, TargetError> {
         return Err(TargetError::EncodedSlash);
     }
     let path = decode(raw)?;
-    if path
-        .split('/')
-        .any(|segment| segment == "." || segment == "..")
-    {
+    if path.split('/').any(|segment| segment == "." || segment == "..") {
         return Err(TargetError::DotSegment);
     }
     Ok(path)
@@ -116,10 +110,7 @@ mod tests {
 
     #[test]
     fn decodes_exactly_once() {
-        assert_eq!(
-            path("/nodes/%EC%84%9C%ec%9a%b8-1").unwrap(),
-            "/nodes/서울-1"
-        );
+        assert_eq!(path("/nodes/%EC%84%9C%ec%9a%b8-1").unwrap(), "/nodes/서울-1");
         assert_eq!(path("/nodes/서울-1").unwrap(), "/nodes/서울-1");
         assert_eq!(path("/a%252e").unwrap(), "/a%2e");
         assert_eq!(path("//a/...").unwrap(), "//a/...");
@@ -155,13 +146,8 @@ mod tests {
 
     #[test]
     fn a_plus_in_a_query_stays_a_plus() {
-        let query = Target::parse("/", Some("vkey=a+b%2Bc=&&x&%EA%B0%80=%26"))
-            .unwrap()
-            .query;
-        let pairs: Vec<_> = query
-            .iter()
-            .map(|(k, v)| (k.as_str(), v.as_str()))
-            .collect();
+        let query = Target::parse("/", Some("vkey=a+b%2Bc=&&x&%EA%B0%80=%26")).unwrap().query;
+        let pairs: Vec<_> = query.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         assert_eq!(pairs, [("vkey", "a+b+c="), ("x", ""), ("가", "&")]);
         assert_eq!(Target::parse("/", Some("a=%0a")), Err(TargetError::Control));
     }

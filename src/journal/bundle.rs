@@ -80,17 +80,12 @@ pub fn parse_bundle(mut bytes: &[u8]) -> Result<Vec<&[u8]>, BundleError> {
 
 /// Every entry bundle to write when a log published at `old` lines is next published at `new`.
 pub fn bundles_between(old: u64, new: u64) -> Vec<Bundle> {
-    let as_bundle = |tile: Tile| Bundle {
-        index: tile.index,
-        width: tile.width,
-    };
+    let as_bundle = |tile: Tile| Bundle { index: tile.index, width: tile.width };
     tiles_between_at(0, old, new).map(as_bundle).collect()
 }
 
 fn split(bytes: &[u8], at: usize) -> Result<(&[u8], &[u8]), BundleError> {
-    let cut = || BundleError::Cut {
-        expected: at - bytes.len(),
-    };
+    let cut = || BundleError::Cut { expected: at - bytes.len() };
     bytes.split_at_checked(at).ok_or_else(cut)
 }
 
@@ -100,13 +95,7 @@ mod tests {
 
     #[test]
     fn a_path_has_one_spelling() {
-        assert_eq!(
-            Bundle::parse_path("tile/entries/005"),
-            Some(Bundle {
-                index: 5,
-                width: 256
-            })
-        );
+        assert_eq!(Bundle::parse_path("tile/entries/005"), Some(Bundle { index: 5, width: 256 }));
         assert_eq!(Bundle::parse_path("tile/0/005"), None);
     }
 
@@ -116,18 +105,10 @@ mod tests {
         let lines: [&[u8]; 3] = [b"one", b"", &longest];
         let bytes = bundle_bytes(&lines).expect("every line fits");
         assert_eq!(parse_bundle(&bytes), Ok(lines.to_vec()));
-        assert_eq!(
-            parse_bundle(&bytes[..4]),
-            Err(BundleError::Cut { expected: 1 })
-        );
-        assert_eq!(
-            parse_bundle(&bytes[..1]),
-            Err(BundleError::Cut { expected: 1 })
-        );
+        assert_eq!(parse_bundle(&bytes[..4]), Err(BundleError::Cut { expected: 1 }));
+        assert_eq!(parse_bundle(&bytes[..1]), Err(BundleError::Cut { expected: 1 }));
         let too_long = vec![b'x'; ENTRY_BYTES_MAX + 1];
-        let error = BundleError::EntryTooLong {
-            found: ENTRY_BYTES_MAX + 1,
-        };
+        let error = BundleError::EntryTooLong { found: ENTRY_BYTES_MAX + 1 };
         assert_eq!(bundle_bytes(&[&too_long]), Err(error));
     }
 }

@@ -63,33 +63,20 @@ pub fn origin_hash(origin: &str) -> Hash {
 impl Tip {
     /// The tip before line 0.
     pub fn origin(origin: &str) -> Self {
-        Tip {
-            size: 0,
-            head: origin_hash(origin),
-            ts: 0,
-        }
+        Tip { size: 0, head: origin_hash(origin), ts: 0 }
     }
 
     /// Checks that `bytes` (without LF) is the next line, and steps over it.
     pub fn accept(&mut self, bytes: &[u8]) -> Result<Line, ChainError> {
         let line = Line::parse(bytes)?;
         if line.seq != self.size {
-            return Err(ChainError::Seq {
-                found: line.seq,
-                expected: self.size,
-            });
+            return Err(ChainError::Seq { found: line.seq, expected: self.size });
         }
         if line.prev != self.head {
-            return Err(ChainError::Prev {
-                found: line.prev,
-                expected: self.head,
-            });
+            return Err(ChainError::Prev { found: line.prev, expected: self.head });
         }
         if line.ts < self.ts {
-            return Err(ChainError::Ts {
-                found: line.ts,
-                least: self.ts,
-            });
+            return Err(ChainError::Ts { found: line.ts, least: self.ts });
         }
         self.size += 1;
         self.head = leaf_hash(bytes);

@@ -26,27 +26,13 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// A checkpoint without extension lines.
     pub fn new(origin: &str, size: u64, root: Hash) -> Self {
-        Self {
-            origin: origin.to_string(),
-            size,
-            root,
-            extensions: Vec::new(),
-        }
+        Self { origin: origin.to_string(), size, root, extensions: Vec::new() }
     }
 
     /// Prints the note body: each line ended by a line feed.
     pub fn render(&self) -> String {
-        let extensions: String = self
-            .extensions
-            .iter()
-            .map(|line| format!("{line}\n"))
-            .collect();
-        format!(
-            "{}\n{}\n{}\n{extensions}",
-            self.origin,
-            self.size,
-            self.root.to_base64()
-        )
+        let extensions: String = self.extensions.iter().map(|line| format!("{line}\n")).collect();
+        format!("{}\n{}\n{}\n{extensions}", self.origin, self.size, self.root.to_base64())
     }
 
     /// Reads a note body; [`Checkpoint::render`] gives back the same text.
@@ -56,9 +42,7 @@ impl Checkpoint {
     /// spelling, or an empty log whose root is not the empty tree's.
     pub fn parse(body: &str) -> Result<Self, NoteError> {
         let malformed = |expected| NoteError::Checkpoint { expected };
-        let text = body
-            .strip_suffix('\n')
-            .ok_or(malformed("a line feed at the end"))?;
+        let text = body.strip_suffix('\n').ok_or(malformed("a line feed at the end"))?;
         let mut lines = text.split('\n');
         let origin = lines.next().filter(|line| !line.is_empty());
         let origin = origin.ok_or(malformed("an origin on line 1"))?;
@@ -73,12 +57,7 @@ impl Checkpoint {
         if extensions.iter().any(String::is_empty) {
             return Err(malformed("no empty line"));
         }
-        Ok(Self {
-            origin: origin.to_string(),
-            size,
-            root,
-            extensions,
-        })
+        Ok(Self { origin: origin.to_string(), size, root, extensions })
     }
 }
 
@@ -90,9 +69,7 @@ impl Checkpoint {
 pub fn sign_checkpoint(checkpoint: &Checkpoint, key: &SigningKey) -> Result<SignedNote, NoteError> {
     let body = checkpoint.render();
     if Checkpoint::parse(&body)? != *checkpoint {
-        return Err(NoteError::Checkpoint {
-            expected: "no line feed within a line",
-        });
+        return Err(NoteError::Checkpoint { expected: "no line feed within a line" });
     }
     SignedNote::sign(body, &checkpoint.origin, key)
 }
@@ -145,10 +122,7 @@ mod tests {
             format!("{good}\n"),
             "log.example/a\n7\n".to_string(),
         ] {
-            assert!(
-                matches!(Checkpoint::parse(&bad), Err(NoteError::Checkpoint { .. })),
-                "{bad}"
-            );
+            assert!(matches!(Checkpoint::parse(&bad), Err(NoteError::Checkpoint { .. })), "{bad}");
         }
         let empty = Checkpoint::new("log.example/a", 0, empty_root());
         assert_eq!(Checkpoint::parse(&empty.render()), Ok(empty));
@@ -166,10 +140,7 @@ mod tests {
         let refused = open_checkpoint(signed.render(), &vkey);
         assert!(matches!(refused, Err(NoteError::Origin { .. })));
         let signed = sign_checkpoint(&other, &key).expect("a good origin");
-        assert_eq!(
-            open_checkpoint(signed.render(), &vkey),
-            Err(NoteError::Unverified)
-        );
+        assert_eq!(open_checkpoint(signed.render(), &vkey), Err(NoteError::Unverified));
     }
 
     #[test]

@@ -97,10 +97,7 @@ impl Line {
     /// Reads one line without its LF.
     pub fn parse(bytes: &[u8]) -> Result<Line, LineError> {
         if bytes.len() > LINE_BYTES_MAX {
-            return Err(LineError::TooLong {
-                bytes: bytes.len(),
-                limit: LINE_BYTES_MAX,
-            });
+            return Err(LineError::TooLong { bytes: bytes.len(), limit: LINE_BYTES_MAX });
         }
         let stored: Stored =
             serde_json::from_slice(bytes).map_err(|error| LineError::Syntax(error.to_string()))?;
@@ -176,10 +173,7 @@ mod tests {
             ("\"v\":1}", "\"v\":1,\"x\":1}"),
             ("f95e", "F95E"),
             ("\"{}\"", "\"\\u007b}\""),
-            (
-                "\"payload\":\"{}\",\"prev\"",
-                "\"alg\":null,\"payload\":\"{}\",\"prev\"",
-            ),
+            ("\"payload\":\"{}\",\"prev\"", "\"alg\":null,\"payload\":\"{}\",\"prev\""),
         ];
         for (from, to) in changes {
             let bad = GOOD.replacen(from, to, 1);

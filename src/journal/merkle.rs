@@ -114,11 +114,7 @@ pub fn root_of(leaves: &[Hash]) -> Hash {
 ///
 /// Joining starts at the right, so a smaller subtree is promoted until it meets its neighbour.
 pub fn join_subtrees(roots: &[Hash]) -> Hash {
-    let joined = roots
-        .iter()
-        .copied()
-        .rev()
-        .reduce(|right, left| node_hash(left, right));
+    let joined = roots.iter().copied().rev().reduce(|right, left| node_hash(left, right));
     joined.unwrap_or_else(empty_root)
 }
 
@@ -143,11 +139,7 @@ impl Frontier {
     pub fn from_parts(size: u64, hashes: Vec<Hash>) -> Result<Self, FrontierError> {
         let expected = size.count_ones() as usize;
         if hashes.len() != expected {
-            return Err(FrontierError {
-                size,
-                expected,
-                found: hashes.len(),
-            });
+            return Err(FrontierError { size, expected, found: hashes.len() });
         }
         Ok(Self { size, hashes })
     }
@@ -157,11 +149,8 @@ impl Frontier {
         // Each trailing one-bit of the size is a perfect subtree that the new leaf completes into
         // one of twice its size, as a carry runs through a binary counter.
         let kept = self.hashes.len() - self.size.trailing_ones() as usize;
-        let merged = self
-            .hashes
-            .drain(kept..)
-            .rev()
-            .fold(leaf, |right, left| node_hash(left, right));
+        let merged =
+            self.hashes.drain(kept..).rev().fold(leaf, |right, left| node_hash(left, right));
         self.hashes.push(merged);
         self.size += 1;
     }
@@ -195,9 +184,7 @@ pub struct FrontierError {
 }
 
 fn digest(parts: &[&[u8]]) -> Hash {
-    let hasher = parts
-        .iter()
-        .fold(Sha256::new(), |hasher, part| hasher.chain_update(part));
+    let hasher = parts.iter().fold(Sha256::new(), |hasher, part| hasher.chain_update(part));
     Hash(hasher.finalize().into())
 }
 
@@ -237,12 +224,7 @@ mod tests {
     #[test]
     fn every_other_spelling_is_refused() {
         let hex = empty_root().to_string();
-        for bad in [
-            hex.to_uppercase(),
-            format!(" {hex}"),
-            hex[1..].into(),
-            "é".repeat(32),
-        ] {
+        for bad in [hex.to_uppercase(), format!(" {hex}"), hex[1..].into(), "é".repeat(32)] {
             assert_eq!(Hash::parse_hex(&bad), Err(HashError::Hex), "{bad}");
         }
         let base64 = empty_root().to_base64();
@@ -253,13 +235,7 @@ mod tests {
         let unpadded = base64.trim_end_matches('=').to_string();
         let url_safe = base64.replace('+', "-").replace('/', "_");
         let bytes_31 = STANDARD.encode([0; 31]);
-        for bad in [
-            stray_bits,
-            unpadded,
-            url_safe,
-            bytes_31,
-            format!("{base64}\n"),
-        ] {
+        for bad in [stray_bits, unpadded, url_safe, bytes_31, format!("{base64}\n")] {
             assert_eq!(Hash::parse_base64(&bad), Err(HashError::Base64), "{bad}");
         }
     }
@@ -268,11 +244,7 @@ mod tests {
     fn a_frontier_needs_one_hash_for_each_one_bit() {
         let hash = empty_root();
         assert!(Frontier::from_parts(5, vec![hash; 2]).is_ok());
-        let error = FrontierError {
-            size: 5,
-            expected: 2,
-            found: 3,
-        };
+        let error = FrontierError { size: 5, expected: 2, found: 3 };
         assert_eq!(Frontier::from_parts(5, vec![hash; 3]), Err(error));
     }
 }

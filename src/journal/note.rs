@@ -36,19 +36,13 @@ impl NoteSignature {
     /// # Errors
     /// [`NoteError::SignatureLine`] unless it is dash, name and base64 of id and signature.
     pub fn parse(line: &str) -> Result<Self, NoteError> {
-        let parts = line
-            .strip_prefix(SIGNATURE_PREFIX)
-            .and_then(|rest| rest.split_once(' '));
+        let parts = line.strip_prefix(SIGNATURE_PREFIX).and_then(|rest| rest.split_once(' '));
         let (name, base64) = parts.ok_or(NoteError::SignatureLine)?;
-        let decoded = STANDARD
-            .decode(base64)
-            .map_err(|_| NoteError::SignatureLine)?;
+        let decoded = STANDARD.decode(base64).map_err(|_| NoteError::SignatureLine)?;
         match decoded.split_first_chunk::<4>() {
-            Some((id, bytes)) if is_key_name(name) && !bytes.is_empty() => Ok(Self {
-                name: name.to_string(),
-                id: KeyId(*id),
-                bytes: bytes.to_vec(),
-            }),
+            Some((id, bytes)) if is_key_name(name) && !bytes.is_empty() => {
+                Ok(Self { name: name.to_string(), id: KeyId(*id), bytes: bytes.to_vec() })
+            }
             _ => Err(NoteError::SignatureLine),
         }
     }
@@ -56,11 +50,7 @@ impl NoteSignature {
     /// Prints the line, line feed included.
     pub fn render(&self) -> String {
         let bytes = [&self.id.0, self.bytes.as_slice()].concat();
-        format!(
-            "{SIGNATURE_PREFIX}{} {}\n",
-            self.name,
-            STANDARD.encode(bytes)
-        )
+        format!("{SIGNATURE_PREFIX}{} {}\n", self.name, STANDARD.encode(bytes))
     }
 
     fn is_by(&self, key: &VerifierKey) -> bool {
@@ -86,15 +76,8 @@ impl SignedNote {
         check_body(&body)?;
         let id = VerifierKey::of(name, key)?.id();
         let bytes = key.sign(body.as_bytes()).to_vec();
-        let signature = NoteSignature {
-            name: name.to_string(),
-            id,
-            bytes,
-        };
-        Ok(Self {
-            body,
-            signatures: vec![signature],
-        })
+        let signature = NoteSignature { name: name.to_string(), id, bytes };
+        Ok(Self { body, signatures: vec![signature] })
     }
 
     /// Reads a note; [`SignedNote::render`] gives back the same bytes.
@@ -116,14 +99,8 @@ impl SignedNote {
         if lines.split('\n').count() > SIGNATURES_MAX {
             return Err(NoteError::TooManySignatures);
         }
-        let signatures = lines
-            .split('\n')
-            .map(NoteSignature::parse)
-            .collect::<Result<_, _>>()?;
-        Ok(Self {
-            body: body.to_string(),
-            signatures,
-        })
+        let signatures = lines.split('\n').map(NoteSignature::parse).collect::<Result<_, _>>()?;
+        Ok(Self { body: body.to_string(), signatures })
     }
 
     /// Prints the note.
@@ -148,21 +125,14 @@ impl SignedNote {
                 }
             }
         }
-        if verified.is_empty() {
-            Err(NoteError::Unverified)
-        } else {
-            Ok(verified)
-        }
+        if verified.is_empty() { Err(NoteError::Unverified) } else { Ok(verified) }
     }
 
     fn verify_one(&self, signature: &NoteSignature, key: &VerifierKey) -> Result<(), NoteError> {
         // The strict rule, since the lenient one accepts small-order points that fit any message.
         Signature::from_slice(&signature.bytes)
             .and_then(|bytes| key.key().verify_strict(self.body.as_bytes(), &bytes))
-            .map_err(|_| NoteError::BadSignature {
-                name: key.name().to_string(),
-                id: key.id(),
-            })
+            .map_err(|_| NoteError::BadSignature { name: key.name().to_string(), id: key.id() })
     }
 }
 
@@ -220,11 +190,7 @@ pub enum NoteError {
 fn check_body(body: &str) -> Result<(), NoteError> {
     // Only below U+0020, as the specification counts control characters.
     let has_control = body.bytes().any(|byte| byte < b' ' && byte != b'\n');
-    if has_control || !body.ends_with('\n') {
-        Err(NoteError::Text)
-    } else {
-        Ok(())
-    }
+    if has_control || !body.ends_with('\n') { Err(NoteError::Text) } else { Ok(()) }
 }
 
 #[cfg(test)]
@@ -232,10 +198,7 @@ mod tests {
     use super::*;
 
     fn signed(names: &[&str]) -> (SignedNote, Vec<VerifierKey>) {
-        let mut note = SignedNote {
-            body: "one\n\ntwo\n".into(),
-            signatures: vec![],
-        };
+        let mut note = SignedNote { body: "one\n\ntwo\n".into(), signatures: vec![] };
         let mut keys = vec![];
         for (seed, name) in (1..).zip(names) {
             let key = SigningKey::from_bytes(&[seed; 32]);
@@ -257,27 +220,13 @@ mod tests {
         let (mut note, keys) = signed(&["a", "b"]);
         assert_eq!(note.verify(&keys), Ok(keys.iter().collect()));
         note.signatures[1].bytes[0] ^= 1;
-        assert!(matches!(
-            note.verify(&keys),
-            Err(NoteError::BadSignature { .. })
-        ));
-        assert_eq!(
-            note.verify(&keys[..1]),
-            Ok(vec![&keys[0]]),
-            "an unknown key says nothing"
-        );
+        assert!(matches!(note.verify(&keys), Err(NoteError::BadSignature { .. })));
+        assert_eq!(note.verify(&keys[..1]), Ok(vec![&keys[0]]), "an unknown key says nothing");
         assert_eq!(note.verify(&[]), Err(NoteError::Unverified));
         note.signatures.push(note.signatures[0].clone());
-        assert_eq!(
-            note.verify(&keys[..1]),
-            Ok(vec![&keys[0]]),
-            "each key is named once"
-        );
+        assert_eq!(note.verify(&keys[..1]), Ok(vec![&keys[0]]), "each key is named once");
         note.signatures[0].bytes.pop();
-        assert!(matches!(
-            note.verify(&keys[..1]),
-            Err(NoteError::BadSignature { .. })
-        ));
+        assert!(matches!(note.verify(&keys[..1]), Err(NoteError::BadSignature { .. })));
     }
 
     #[test]
@@ -286,14 +235,8 @@ mod tests {
         note.signatures = vec![note.signatures[0].clone(); SIGNATURES_MAX];
         assert_eq!(SignedNote::parse(note.render()).as_ref(), Ok(&note));
         note.signatures.push(note.signatures[0].clone());
-        assert_eq!(
-            SignedNote::parse(note.render()),
-            Err(NoteError::TooManySignatures)
-        );
-        assert_eq!(
-            SignedNote::parse(vec![b'x'; NOTE_BYTES_MAX + 1]),
-            Err(NoteError::TooLong)
-        );
+        assert_eq!(SignedNote::parse(note.render()), Err(NoteError::TooManySignatures));
+        assert_eq!(SignedNote::parse(vec![b'x'; NOTE_BYTES_MAX + 1]), Err(NoteError::TooLong));
     }
 
     #[test]
@@ -313,10 +256,7 @@ mod tests {
             assert!(SignedNote::parse(&bad).is_err(), "{bad}");
         }
         let key = SigningKey::from_bytes(&[1; 32]);
-        assert_eq!(
-            SignedNote::sign("no end".into(), "a", &key),
-            Err(NoteError::Text)
-        );
+        assert_eq!(SignedNote::sign("no end".into(), "a", &key), Err(NoteError::Text));
         let error = NoteError::Key(VerifierKeyError::Name);
         assert_eq!(SignedNote::sign("text\n".into(), "a b", &key), Err(error));
     }

@@ -87,20 +87,11 @@ pub enum ProofError {
 /// # Errors
 /// [`ProofError`] unless the leaf is at that index under that root.
 pub fn verify_inclusion(claim: &Inclusion<'_>) -> Result<(), ProofError> {
-    let Inclusion {
-        leaf,
-        index,
-        size,
-        path,
-        root,
-    } = *claim;
+    let Inclusion { leaf, index, size, path, root } = *claim;
     if index >= size {
         return Err(ProofError::IndexOutside { index, size });
     }
-    let mut climb = Climb {
-        at: index,
-        last: size - 1,
-    };
+    let mut climb = Climb { at: index, last: size - 1 };
     let mut node = leaf;
     for sibling in path {
         node = match climb.step() {
@@ -112,11 +103,7 @@ pub fn verify_inclusion(claim: &Inclusion<'_>) -> Result<(), ProofError> {
     if climb.last != 0 {
         return Err(ProofError::Length { found: path.len() });
     }
-    if node == root {
-        Ok(())
-    } else {
-        Err(ProofError::Root)
-    }
+    if node == root { Ok(()) } else { Err(ProofError::Root) }
 }
 
 /// Checks a consistency proof (RFC 9162 2.1.4.2). Equal sizes want equal roots and no hashes.
@@ -125,13 +112,7 @@ pub fn verify_inclusion(claim: &Inclusion<'_>) -> Result<(), ProofError> {
 /// [`ProofError`] unless the older tree is a prefix of the newer one. An older tree of size 0 is
 /// refused: there is nothing to compare, which is not the same as verified.
 pub fn verify_consistency(claim: &Consistency<'_>) -> Result<(), ProofError> {
-    let Consistency {
-        old_size,
-        old_root,
-        new_size,
-        new_root,
-        ..
-    } = *claim;
+    let Consistency { old_size, old_root, new_size, new_root, .. } = *claim;
     expect_growth(old_size, new_size)?;
     if old_size == new_size {
         return verify_same_size(claim);
@@ -140,11 +121,7 @@ pub fn verify_consistency(claim: &Consistency<'_>) -> Result<(), ProofError> {
     if old_rebuilt != old_root {
         return Err(ProofError::OldRoot);
     }
-    if new_rebuilt == new_root {
-        Ok(())
-    } else {
-        Err(ProofError::Root)
-    }
+    if new_rebuilt == new_root { Ok(()) } else { Err(ProofError::Root) }
 }
 
 /// Makes the proof that the line at `index` is in the tree of `size` leaves (RFC 6962 2.1.1).
@@ -161,11 +138,7 @@ pub fn inclusion_proof<E: From<ProofError>>(
     if index >= size {
         return Err(ProofError::IndexOutside { index, size }.into());
     }
-    let mut tree = Tree {
-        size,
-        read_tile,
-        tiles: BTreeMap::new(),
-    };
+    let mut tree = Tree { size, read_tile, tiles: BTreeMap::new() };
     let mut path = Vec::new();
     // Walk down from the root, noting the half that does not hold the leaf.
     let (mut start, mut end) = (0, size);
@@ -196,11 +169,7 @@ pub fn consistency_proof<E: From<ProofError>>(
     read_tile: impl FnMut(Tile) -> Result<Vec<Hash>, E>,
 ) -> Result<Vec<Hash>, E> {
     expect_growth(old, new)?;
-    let mut tree = Tree {
-        size: new,
-        read_tile,
-        tiles: BTreeMap::new(),
-    };
+    let mut tree = Tree { size: new, read_tile, tiles: BTreeMap::new() };
     let mut path = Vec::new();
     // Walk down to the older tree's last perfect subtree, noting every other half passed.
     let (mut start, mut end) = (0, new);
@@ -245,20 +214,10 @@ impl Climb {
         if joined_from_right && self.at & 1 == 0 {
             // The last node of its level without a partner is promoted until it finds one.
             let promoted = self.at.trailing_zeros();
-            *self = Self {
-                at: self.at >> promoted,
-                last: self.last >> promoted,
-            };
+            *self = Self { at: self.at >> promoted, last: self.last >> promoted };
         }
-        *self = Self {
-            at: self.at >> 1,
-            last: self.last >> 1,
-        };
-        Some(if joined_from_right {
-            Side::Left
-        } else {
-            Side::Right
-        })
+        *self = Self { at: self.at >> 1, last: self.last >> 1 };
+        Some(if joined_from_right { Side::Left } else { Side::Right })
     }
 }
 
@@ -314,22 +273,14 @@ fn expect_growth(old: u64, new: u64) -> Result<(), ProofError> {
 
 fn verify_same_size(claim: &Consistency<'_>) -> Result<(), ProofError> {
     if !claim.path.is_empty() {
-        return Err(ProofError::Length {
-            found: claim.path.len(),
-        });
+        return Err(ProofError::Length { found: claim.path.len() });
     }
-    if claim.old_root == claim.new_root {
-        Ok(())
-    } else {
-        Err(ProofError::Root)
-    }
+    if claim.old_root == claim.new_root { Ok(()) } else { Err(ProofError::Root) }
 }
 
 /// The older and the newer root that a path leads to, when the older tree is the smaller one.
 fn rebuild_roots(claim: &Consistency<'_>) -> Result<(Hash, Hash), ProofError> {
-    let wrong_length = ProofError::Length {
-        found: claim.path.len(),
-    };
+    let wrong_length = ProofError::Length { found: claim.path.len() };
     // An older tree that is one perfect subtree is the first hash itself and left out.
     let (first, rest) = match claim.path.split_first() {
         Some(_) if claim.old_size.is_power_of_two() => (claim.old_root, claim.path),
@@ -339,10 +290,7 @@ fn rebuild_roots(claim: &Consistency<'_>) -> Result<(Hash, Hash), ProofError> {
     // The first hash is the older tree's last perfect subtree; the climb starts at its height.
     let (at, last) = (claim.old_size - 1, claim.new_size - 1);
     let height = at.trailing_ones();
-    let mut climb = Climb {
-        at: at >> height,
-        last: last >> height,
-    };
+    let mut climb = Climb { at: at >> height, last: last >> height };
     let (mut old, mut new) = (first, first);
     for sibling in rest {
         match climb.step() {
@@ -352,11 +300,7 @@ fn rebuild_roots(claim: &Consistency<'_>) -> Result<(Hash, Hash), ProofError> {
             None => return Err(wrong_length),
         }
     }
-    if climb.last == 0 {
-        Ok((old, new))
-    } else {
-        Err(wrong_length)
-    }
+    if climb.last == 0 { Ok((old, new)) } else { Err(wrong_length) }
 }
 
 /// Leaves in the left half of a tree of `size` > 1: the largest power of two below it.

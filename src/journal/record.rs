@@ -192,21 +192,13 @@ impl Record {
 
 impl From<RosterChange> for RosterRecord {
     fn from(change: RosterChange) -> Self {
-        RosterRecord {
-            node: change.node,
-            inc: change.incarnation,
-            row: change.row,
-        }
+        RosterRecord { node: change.node, inc: change.incarnation, row: change.row }
     }
 }
 
 impl From<RosterRecord> for RosterChange {
     fn from(record: RosterRecord) -> Self {
-        RosterChange {
-            node: record.node,
-            incarnation: record.inc,
-            row: record.row,
-        }
+        RosterChange { node: record.node, incarnation: record.inc, row: record.row }
     }
 }
 
@@ -241,10 +233,7 @@ impl VerdictRecord {
 
     /// The standing it declares.
     pub fn standing(&self) -> Standing {
-        Standing {
-            liveness: self.to,
-            incarnation: self.inc,
-        }
+        Standing { liveness: self.to, incarnation: self.inc }
     }
 }
 
@@ -255,10 +244,7 @@ fn read<'a, T: Deserialize<'a>>(payload: &'a str) -> Option<T> {
 fn write<T: Serialize>(record: &T) -> String {
     // Through a Value, whose map is sorted, so declaration order can follow meaning.
     let value = serde_json::to_value(record).expect("records have string keys only");
-    debug_assert!(
-        integers_fit(&value),
-        "records hold integers up to 2^53-1 only"
-    );
+    debug_assert!(integers_fit(&value), "records hold integers up to 2^53-1 only");
     value.to_string()
 }
 

@@ -42,17 +42,13 @@ impl Fold {
             Record::Genesis(genesis) => self.genesis = Some(genesis),
             Record::Enroll(enroll) => {
                 self.membership.enrol(&enroll.node, seq);
-                let key = KeyRecord {
-                    alg: enroll.alg,
-                    key: enroll.key,
-                };
+                let key = KeyRecord { alg: enroll.alg, key: enroll.key };
                 self.keys.insert(enroll.node, key);
             }
             Record::Register(register) => self.membership.register(register.into(), seq),
             Record::Roster(roster) => self.membership.list(roster.into(), seq),
             Record::Verdict(verdict) => {
-                self.membership
-                    .judge(&verdict.node, verdict.standing(), seq);
+                self.membership.judge(&verdict.node, verdict.standing(), seq);
             }
             Record::Unknown => self.not_understood += 1,
         }
@@ -73,10 +69,7 @@ impl Fold {
             }
             _ => return Ok(()),
         };
-        let author = line
-            .author
-            .as_ref()
-            .ok_or("this kind of line must be signed")?;
+        let author = line.author.as_ref().ok_or("this kind of line must be signed")?;
         if author.alg != keys::ED25519 || author.kid != keys::kid(&name, &key) {
             return Err(format!(
                 "signed with {} key {}, which is not the one enrolled",

@@ -41,10 +41,7 @@ struct Sealed {
 impl Snapshot {
     /// The file's bytes: the snapshot and its own SHA-256.
     pub fn render(&self) -> Vec<u8> {
-        let sealed = Sealed {
-            sha256: self.digest(),
-            snapshot: self.clone(),
-        };
+        let sealed = Sealed { sha256: self.digest(), snapshot: self.clone() };
         let mut bytes = serde_json::to_vec(&sealed).expect("maps here have string keys only");
         bytes.push(b'\n');
         bytes

@@ -34,25 +34,15 @@ impl Tile {
     /// The tile at `level` and `index` as a tree of `size` leaves publishes it; none when it
     /// would be empty.
     pub fn in_tree(level: u8, index: u64, size: u64) -> Option<Self> {
-        let at_level = size
-            .checked_shr(TILE_HEIGHT * u32::from(level))
-            .unwrap_or(0);
+        let at_level = size.checked_shr(TILE_HEIGHT * u32::from(level)).unwrap_or(0);
         let start = index.checked_mul(TILE_WIDTH)?;
         let width = at_level.saturating_sub(start).min(TILE_WIDTH) as u16;
-        (width > 0).then_some(Self {
-            level,
-            index,
-            width,
-        })
+        (width > 0).then_some(Self { level, index, width })
     }
 
     /// The path under the log's prefix, such as `tile/0/x001/x234/067.p/112`.
     pub fn path(&self) -> String {
-        format!(
-            "tile/{}/{}",
-            self.level,
-            position_path(self.index, self.width)
-        )
+        format!("tile/{}/{}", self.level, position_path(self.index, self.width))
     }
 
     /// Reads a path, only in the spelling that [`Tile::path`] prints.
@@ -60,11 +50,7 @@ impl Tile {
         let (level, position) = path.strip_prefix("tile/")?.split_once('/')?;
         let (index, width) = parse_position(position)?;
         let level = level.parse().ok().filter(|level| *level <= LEVEL_MAX)?;
-        let tile = Self {
-            level,
-            index,
-            width,
-        };
+        let tile = Self { level, index, width };
         (tile.path() == path).then_some(tile)
     }
 
@@ -75,10 +61,7 @@ impl Tile {
     pub fn parse(&self, bytes: &[u8]) -> Result<Vec<Hash>, TileError> {
         let (hashes, rest) = bytes.as_chunks::<32>();
         if hashes.len() != usize::from(self.width) || !rest.is_empty() {
-            return Err(TileError::Bytes {
-                tile: *self,
-                found: bytes.len(),
-            });
+            return Err(TileError::Bytes { tile: *self, found: bytes.len() });
         }
         Ok(hashes.iter().copied().map(Hash).collect())
     }
@@ -86,10 +69,7 @@ impl Tile {
     /// Passes on what a reader supplied for this tile, if it is as wide as the tile.
     pub(super) fn expect_width(self, hashes: Vec<Hash>) -> Result<Vec<Hash>, TileError> {
         if hashes.len() != usize::from(self.width) {
-            return Err(TileError::Width {
-                tile: self,
-                found: hashes.len(),
-            });
+            return Err(TileError::Width { tile: self, found: hashes.len() });
         }
         Ok(hashes)
     }
@@ -135,9 +115,7 @@ pub enum TileError {
 /// Every tile to write when a log published at `old` leaves is next published at `new`: the full
 /// tiles completed and the partial one of each level that changed, lowest level first.
 pub fn tiles_between(old: u64, new: u64) -> Vec<Tile> {
-    (0..LEVELS)
-        .flat_map(|level| tiles_between_at(level, old, new))
-        .collect()
+    (0..LEVELS).flat_map(|level| tiles_between_at(level, old, new)).collect()
 }
 
 /// The partial tiles of a tree of `size` leaves, highest level first: all that the frontier needs.
@@ -192,16 +170,9 @@ pub fn grow_tiles<E: From<TileError>>(
         };
         row.append(&mut fresh);
         for (index, chunk) in (first..).zip(row.chunks(usize::from(FULL))) {
-            let tile = Tile {
-                level,
-                index,
-                width: chunk.len() as u16,
-            };
+            let tile = Tile { level, index, width: chunk.len() as u16 };
             fresh.extend(parent_hash(chunk));
-            filled.push(FilledTile {
-                tile,
-                hashes: chunk.to_vec(),
-            });
+            filled.push(FilledTile { tile, hashes: chunk.to_vec() });
         }
         old_at_level = first;
     }
@@ -219,11 +190,7 @@ pub(super) fn tiles_between_at(level: u8, old: u64, new: u64) -> impl Iterator<I
     let shift = TILE_HEIGHT * u32::from(level);
     let (old_at_level, new_at_level) = (old >> shift, new >> shift);
     // Without a new hash at this level its partial tile is already published.
-    let end = if new_at_level > old_at_level {
-        new_at_level.div_ceil(TILE_WIDTH)
-    } else {
-        0
-    };
+    let end = if new_at_level > old_at_level { new_at_level.div_ceil(TILE_WIDTH) } else { 0 };
     (old_at_level / TILE_WIDTH..end).filter_map(move |index| Tile::in_tree(level, index, new))
 }
 
@@ -246,11 +213,7 @@ pub(super) fn position_path(index: u64, width: u16) -> String {
         path = format!("x{:03}/{path}", rest % 1000);
         rest /= 1000;
     }
-    if width < FULL {
-        format!("{path}.p/{width}")
-    } else {
-        path
-    }
+    if width < FULL { format!("{path}.p/{width}") } else { path }
 }
 
 /// Reads what [`position_path`] prints and more; callers print the result again and compare.
@@ -273,18 +236,10 @@ mod tests {
 
     #[test]
     fn a_path_has_one_spelling() {
-        let tile = Tile {
-            level: 0,
-            index: 1_234_067,
-            width: 112,
-        };
+        let tile = Tile { level: 0, index: 1_234_067, width: 112 };
         assert_eq!(tile.path(), "tile/0/x001/x234/067.p/112");
         assert_eq!(Tile::parse_path(&tile.path()), Some(tile));
-        let largest = Tile {
-            level: 63,
-            index: u64::MAX,
-            width: 256,
-        };
+        let largest = Tile { level: 63, index: u64::MAX, width: 256 };
         assert_eq!(Tile::parse_path(&largest.path()), Some(largest));
         for bad in [
             "tile/0/x001/x234/067.p/0",
@@ -318,31 +273,16 @@ mod tests {
         assert_eq!(paths(256, 257), ["tile/0/001.p/1"]);
         assert_eq!(
             paths(200, 520),
-            [
-                "tile/0/000",
-                "tile/0/001",
-                "tile/0/002.p/8",
-                "tile/1/000.p/2"
-            ]
+            ["tile/0/000", "tile/0/001", "tile/0/002.p/8", "tile/1/000.p/2"]
         );
         assert_eq!(tiles_between(u64::MAX - 1, u64::MAX).len(), 1);
     }
 
     #[test]
     fn a_tile_of_another_width_is_refused() {
-        let tile = Tile {
-            level: 0,
-            index: 0,
-            width: 2,
-        };
+        let tile = Tile { level: 0, index: 0, width: 2 };
         assert_eq!(tile.parse(&[0; 64]).map(|hashes| hashes.len()), Ok(2));
-        assert_eq!(
-            tile.parse(&[0; 65]),
-            Err(TileError::Bytes { tile, found: 65 })
-        );
-        assert_eq!(
-            frontier_from_edge(2, |_| Ok(vec![])),
-            Err(TileError::Width { tile, found: 0 })
-        );
+        assert_eq!(tile.parse(&[0; 65]), Err(TileError::Bytes { tile, found: 65 }));
+        assert_eq!(frontier_from_edge(2, |_| Ok(vec![])), Err(TileError::Width { tile, found: 0 }));
     }
 }

@@ -63,20 +63,10 @@ pub enum TlogProofError {
 impl TlogProof {
     /// Prints the proof; [`parse_tlog_proof`] reads this spelling and no other.
     pub fn render(&self) -> String {
-        let extra = self
-            .extra
-            .as_ref()
-            .map(|bytes| format!("extra {}\n", STANDARD.encode(bytes)));
-        let path: String = self
-            .path
-            .iter()
-            .map(|hash| hash.to_base64() + "\n")
-            .collect();
+        let extra = self.extra.as_ref().map(|bytes| format!("extra {}\n", STANDARD.encode(bytes)));
+        let path: String = self.path.iter().map(|hash| hash.to_base64() + "\n").collect();
         let extra = extra.unwrap_or_default();
-        format!(
-            "{HEADER}\n{extra}index {}\n{path}\n{}",
-            self.index, self.checkpoint
-        )
+        format!("{HEADER}\n{extra}index {}\n{path}\n{}", self.index, self.checkpoint)
     }
 
     /// Checks the checkpoint's signature and that `line`, without its line feed, is at the index.
@@ -100,13 +90,7 @@ impl TlogProof {
 /// The text of an offline proof without extra bytes; `checkpoint_note` goes in unchanged.
 pub fn render_tlog_proof(index: u64, path: &[Hash], checkpoint_note: &str) -> String {
     let checkpoint = checkpoint_note.to_string();
-    TlogProof {
-        extra: None,
-        index,
-        path: path.to_vec(),
-        checkpoint,
-    }
-    .render()
+    TlogProof { extra: None, index, path: path.to_vec(), checkpoint }.render()
 }
 
 /// Reads the text of an offline proof, one spelling only. Nothing is verified yet.
@@ -115,34 +99,19 @@ pub fn render_tlog_proof(index: u64, path: &[Hash], checkpoint_note: &str) -> St
 /// [`TlogProofError`] for anything but a well-formed proof with a well-formed checkpoint.
 pub fn parse_tlog_proof(text: &str) -> Result<TlogProof, TlogProofError> {
     // The first empty line ends the path; the checkpoint's own body comes after it.
-    let (head, checkpoint) = text
-        .split_once("\n\n")
-        .ok_or(TlogProofError::NoCheckpoint)?;
+    let (head, checkpoint) = text.split_once("\n\n").ok_or(TlogProofError::NoCheckpoint)?;
     let mut lines = head.split('\n').peekable();
     if lines.next() != Some(HEADER) {
         return Err(TlogProofError::Header);
     }
-    let extra = lines
-        .next_if(|line| line.starts_with("extra"))
-        .map(parse_extra)
-        .transpose()?;
-    let index = lines
-        .next()
-        .and_then(parse_index)
-        .ok_or(TlogProofError::Index)?;
-    let path = lines
-        .map(Hash::parse_base64)
-        .collect::<Result<Vec<_>, _>>()?;
+    let extra = lines.next_if(|line| line.starts_with("extra")).map(parse_extra).transpose()?;
+    let index = lines.next().and_then(parse_index).ok_or(TlogProofError::Index)?;
+    let path = lines.map(Hash::parse_base64).collect::<Result<Vec<_>, _>>()?;
     if path.len() > PATH_HASHES_MAX {
         return Err(TlogProofError::TooLong);
     }
     Checkpoint::parse(&SignedNote::parse(checkpoint)?.body)?;
-    Ok(TlogProof {
-        extra,
-        index,
-        path,
-        checkpoint: checkpoint.to_string(),
-    })
+    Ok(TlogProof { extra, index, path, checkpoint: checkpoint.to_string() })
 }
 
 fn parse_extra(line: &str) -> Result<Vec<u8>, TlogProofError> {

@@ -87,11 +87,7 @@ impl Address {
             return Err(AddressError::Port);
         }
         let (scheme, host) = split_scheme(typed);
-        Ok(Self {
-            scheme,
-            host: Host::parse(host)?,
-            port,
-        })
+        Ok(Self { scheme, host: Host::parse(host)?, port })
     }
 
     /// `host:port` as sent in a Host header: brackets around IPv6, always the port, never a zone.
@@ -174,10 +170,7 @@ impl Host {
         if typed.contains(['/', '\\', '?', '#', '@']) {
             return Err(AddressError::Extra(typed.to_owned()));
         }
-        if let Some(inner) = typed
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'))
-        {
+        if let Some(inner) = typed.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
             return ipv6(inner);
         }
         match typed.matches(':').count() {
@@ -197,8 +190,7 @@ const DENIED: AsciiDenyList = AsciiDenyList::new(true, "!\"#$%&'()*+,/:;<=>?@[\\
 fn split_scheme(typed: &str) -> (Scheme, &str) {
     let strip = |prefix: &str| {
         let head = typed.get(..prefix.len())?;
-        head.eq_ignore_ascii_case(prefix)
-            .then(|| &typed[prefix.len()..])
+        head.eq_ignore_ascii_case(prefix).then(|| &typed[prefix.len()..])
     };
     if let Some(host) = strip("https://") {
         return (Scheme::Https, host);
@@ -212,15 +204,12 @@ fn ipv6(typed: &str) -> Result<Host, AddressError> {
         Some((digits, zone)) => (digits, Some(zone)),
         None => (typed, None),
     };
-    let ip: Ipv6Addr = digits
-        .parse()
-        .map_err(|_| AddressError::Ipv6(typed.to_owned()))?;
+    let ip: Ipv6Addr = digits.parse().map_err(|_| AddressError::Ipv6(typed.to_owned()))?;
     match zone {
         None => Ok(Host::Ip(IpAddr::V6(ip).to_canonical())),
-        Some(zone) if ip.is_unicast_link_local() && is_interface(zone) => Ok(Host::Zoned {
-            ip,
-            zone: zone.to_owned(),
-        }),
+        Some(zone) if ip.is_unicast_link_local() && is_interface(zone) => {
+            Ok(Host::Zoned { ip, zone: zone.to_owned() })
+        }
         Some(_) => Err(AddressError::Zone(typed.to_owned())),
     }
 }
@@ -234,12 +223,7 @@ fn is_interface(zone: &str) -> bool {
 /// full-width digits become plain ones there.
 fn name(typed: &str) -> Result<Host, AddressError> {
     let ascii = Uts46::new()
-        .to_ascii(
-            typed.as_bytes(),
-            DENIED,
-            Hyphens::CheckFirstLast,
-            DnsLength::VerifyAllowRootDot,
-        )
+        .to_ascii(typed.as_bytes(), DENIED, Hyphens::CheckFirstLast, DnsLength::VerifyAllowRootDot)
         .map_err(|_| AddressError::Name(typed.to_owned()))?;
     let name = ascii.strip_suffix('.').unwrap_or(&ascii);
     if name.is_empty() {
@@ -248,9 +232,7 @@ fn name(typed: &str) -> Result<Host, AddressError> {
     if !ends_in_number(name) {
         return Ok(Host::Name(name.to_owned()));
     }
-    let ip = name
-        .parse()
-        .map_err(|_| AddressError::Number(typed.to_owned()))?;
+    let ip = name.parse().map_err(|_| AddressError::Number(typed.to_owned()))?;
     Ok(Host::Ip(IpAddr::V4(ip)))
 }
 
@@ -289,12 +271,9 @@ mod tests {
     #[test]
     fn every_spelling_of_a_korean_name_is_one_a_label() {
         let decomposed = "\u{1109}\u{1165}\u{110b}\u{116e}\u{11af}.example.com";
-        for typed in [
-            "서울.example.com",
-            decomposed,
-            "XN--2I4BQ6H.EXAMPLE.COM",
-            "서울。example.com.",
-        ] {
+        for typed in
+            ["서울.example.com", decomposed, "XN--2I4BQ6H.EXAMPLE.COM", "서울。example.com."]
+        {
             assert_eq!(authority(typed), "xn--2i4bq6h.example.com:18002", "{typed}");
         }
     }
@@ -325,31 +304,16 @@ mod tests {
             "fe80::1% ::1%lo ::ffff:1.2.3.4%lo fe80::1%a-much-too-long-name",
             AddressError::Zone,
         );
-        assert_eq!(
-            Host::parse("[1.2.3.4]"),
-            Err(AddressError::Ipv6("1.2.3.4".into()))
-        );
+        assert_eq!(Host::parse("[1.2.3.4]"), Err(AddressError::Ipv6("1.2.3.4".into())));
     }
 
     #[test]
     fn what_cannot_be_a_name_is_refused() {
         let long = "a".repeat(64);
-        for typed in [
-            "a b",
-            "a|b",
-            "-a",
-            "a..b",
-            ".",
-            "xn--zz",
-            "1.2.3.4%lo",
-            "a\u{0}",
-            long.as_str(),
-        ] {
-            assert_eq!(
-                Address::parse(typed, 1),
-                Err(AddressError::Name(typed.into())),
-                "{typed}"
-            );
+        for typed in
+            ["a b", "a|b", "-a", "a..b", ".", "xn--zz", "1.2.3.4%lo", "a\u{0}", long.as_str()]
+        {
+            assert_eq!(Address::parse(typed, 1), Err(AddressError::Name(typed.into())), "{typed}");
         }
         assert_eq!(Address::parse("", 1), Err(AddressError::Empty));
         assert_eq!(Address::parse("a", 0), Err(AddressError::Port));

@@ -36,11 +36,7 @@ pub struct Gap<'a> {
 /// Decides what kind of tick this is, before anything is probed.
 pub fn pulse(gap: &Gap<'_>) -> Pulse {
     let Some(since_ms) = gap.since_ms else {
-        return if gap.last_was_grace {
-            Pulse::Counted
-        } else {
-            Pulse::Grace
-        };
+        return if gap.last_was_grace { Pulse::Counted } else { Pulse::Grace };
     };
     if gap.interval_ms == 0 {
         return Pulse::Counted;
@@ -48,9 +44,7 @@ pub fn pulse(gap: &Gap<'_>) -> Pulse {
     if since_ms < gap.interval_ms / 2 {
         return Pulse::Early;
     }
-    let usual_ms = median(gap.counted_ms)
-        .unwrap_or(gap.interval_ms)
-        .max(gap.interval_ms / 2);
+    let usual_ms = median(gap.counted_ms).unwrap_or(gap.interval_ms).max(gap.interval_ms / 2);
     if since_ms > 3 * usual_ms && !gap.last_was_grace {
         return Pulse::Grace;
     }
@@ -108,12 +102,7 @@ mod tests {
     use super::*;
 
     fn gap(since_ms: Option<u64>, last_was_grace: bool) -> Gap<'static> {
-        Gap {
-            since_ms,
-            counted_ms: &[30_000; 8],
-            interval_ms: 30_000,
-            last_was_grace,
-        }
+        Gap { since_ms, counted_ms: &[30_000; 8], interval_ms: 30_000, last_was_grace }
     }
 
     #[test]
@@ -128,50 +117,26 @@ mod tests {
     #[test]
     fn an_impatient_hand_does_not_age_anybody() {
         assert_eq!(pulse(&gap(Some(14_999), false)), Pulse::Early);
-        assert_eq!(
-            pulse(&Gap {
-                interval_ms: 0,
-                ..gap(Some(1), false)
-            }),
-            Pulse::Counted
-        );
+        assert_eq!(pulse(&Gap { interval_ms: 0, ..gap(Some(1), false) }), Pulse::Counted);
     }
 
     #[test]
     fn short_gaps_cannot_make_an_ordinary_one_look_long() {
-        let short = Gap {
-            counted_ms: &[1; 8],
-            ..gap(Some(45_000), false)
-        };
+        let short = Gap { counted_ms: &[1; 8], ..gap(Some(45_000), false) };
         assert_eq!(pulse(&short), Pulse::Counted);
     }
 
     fn outcomes(heard: usize, unheard: usize) -> Vec<Outcome> {
-        let failed = |heard| Outcome::Failed {
-            reason: "timeout".into(),
-            heard,
-            ms: 1,
-        };
-        (0..heard)
-            .map(|_| failed(true))
-            .chain((0..unheard).map(|_| failed(false)))
-            .collect()
+        let failed = |heard| Outcome::Failed { reason: "timeout".into(), heard, ms: 1 };
+        (0..heard).map(|_| failed(true)).chain((0..unheard).map(|_| failed(false))).collect()
     }
 
     #[test]
     fn only_a_silent_majority_blinds() {
-        for (heard, unheard, want) in [
-            (0, 0, false),
-            (1, 1, false),
-            (1, 2, true),
-            (3, 3, false),
-            (0, 1, true),
-        ] {
-            assert_eq!(
-                is_blind(outcomes(heard, unheard).iter(), false),
-                want,
-                "{heard}/{unheard}"
-            );
+        for (heard, unheard, want) in
+            [(0, 0, false), (1, 1, false), (1, 2, true), (3, 3, false), (0, 1, true)]
+        {
+            assert_eq!(is_blind(outcomes(heard, unheard).iter(), false), want, "{heard}/{unheard}");
             assert!(!is_blind(outcomes(heard, unheard).iter(), true));
         }
     }
@@ -187,24 +152,9 @@ mod tests {
             members: 7,
         };
         assert!(!spell_ends(&spell));
-        assert!(spell_ends(&BlindSpell {
-            some_peer_heard: true,
-            ..spell
-        }));
-        assert!(spell_ends(&BlindSpell {
-            members: 2,
-            ..spell
-        }));
-        assert!(!spell_ends(&BlindSpell {
-            members: 2,
-            ticks: 11,
-            ..spell
-        }));
-        assert!(spell_ends(&BlindSpell {
-            ticks: 6,
-            agreeing: 2,
-            askable: 5,
-            ..spell
-        }));
+        assert!(spell_ends(&BlindSpell { some_peer_heard: true, ..spell }));
+        assert!(spell_ends(&BlindSpell { members: 2, ..spell }));
+        assert!(!spell_ends(&BlindSpell { members: 2, ticks: 11, ..spell }));
+        assert!(spell_ends(&BlindSpell { ticks: 6, agreeing: 2, askable: 5, ..spell }));
     }
 }

@@ -12,12 +12,7 @@ pub fn by_judgement<'a>(
     roster: &'a Roster,
     judged: &BTreeMap<NodeId, Judgement>,
 ) -> Vec<&'a Listed> {
-    let judgement = |listed: &Listed| {
-        judged
-            .get(&listed.id)
-            .copied()
-            .unwrap_or(Judgement::Unknown)
-    };
+    let judgement = |listed: &Listed| judged.get(&listed.id).copied().unwrap_or(Judgement::Unknown);
     in_order(roster, |listed| match judgement(listed) {
         Judgement::Ok => Some(0),
         Judgement::Slow => Some(1),
@@ -28,12 +23,10 @@ pub fn by_judgement<'a>(
 /// The list with federation state: active rows alive, then suspect, never dead; the judgement of
 /// one probe flips nothing.
 pub fn by_liveness<'a>(roster: &'a Roster, membership: &Membership) -> Vec<&'a Listed> {
-    in_order(roster, |listed| {
-        match membership.member(&listed.id)?.standing.liveness {
-            Liveness::Alive => Some(0),
-            Liveness::Suspect => Some(1),
-            Liveness::Dead | Liveness::Left | Liveness::Revoked => None,
-        }
+    in_order(roster, |listed| match membership.member(&listed.id)?.standing.liveness {
+        Liveness::Alive => Some(0),
+        Liveness::Suspect => Some(1),
+        Liveness::Dead | Liveness::Left | Liveness::Revoked => None,
     })
 }
 

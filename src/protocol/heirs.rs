@@ -27,12 +27,7 @@ pub fn of(node: &NodeId, gone: &[&NodeId], membership: &Membership) -> Heirs {
         let others: Vec<NodeId> = membership
             .members()
             .filter(|(id, other)| !gone.contains(id) && other.standing.liveness.is_routable())
-            .filter(|(_, other)| {
-                other
-                    .offers()
-                    .iter()
-                    .any(|offer| offer.name == service.name)
-            })
+            .filter(|(_, other)| other.offers().iter().any(|offer| offer.name == service.name))
             .map(|(id, _)| id.clone())
             .collect();
         if others.is_empty() {

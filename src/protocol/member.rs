@@ -181,10 +181,7 @@ mod tests {
     use super::*;
 
     fn standing(liveness: Liveness, incarnation: u64) -> Standing {
-        Standing {
-            liveness,
-            incarnation: Incarnation(incarnation),
-        }
+        Standing { liveness, incarnation: Incarnation(incarnation) }
     }
 
     #[test]
@@ -202,11 +199,9 @@ mod tests {
                 if flip {
                     order.reverse();
                 }
-                let end = order
-                    .into_iter()
-                    .fold(standing(Liveness::Alive, 0), |held, next| {
-                        if held.superseded_by(next) { next } else { held }
-                    });
+                let end = order.into_iter().fold(standing(Liveness::Alive, 0), |held, next| {
+                    if held.superseded_by(next) { next } else { held }
+                });
                 assert_eq!(end, standing(Liveness::Dead, 10));
             }
         }
@@ -221,18 +216,7 @@ mod tests {
 
     #[test]
     fn names_that_would_leave_the_folder_or_the_column_are_refused() {
-        for bad in [
-            "",
-            ".",
-            "..",
-            "a/b",
-            "n1|x",
-            "n1\n",
-            "n1\r",
-            "\u{202e}1n",
-            "n 1",
-            "é",
-        ] {
+        for bad in ["", ".", "..", "a/b", "n1|x", "n1\n", "n1\r", "\u{202e}1n", "n 1", "é"] {
             assert!(NodeId::parse(bad).is_err(), "{bad:?}");
         }
         assert!(NodeId::parse(&"x".repeat(65)).is_err());

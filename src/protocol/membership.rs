@@ -31,10 +31,7 @@ pub struct Member {
 impl Member {
     fn new(enrolled: bool, seq: u64) -> Self {
         Member {
-            standing: Standing {
-                liveness: Liveness::Alive,
-                incarnation: Incarnation::FIRST,
-            },
+            standing: Standing { liveness: Liveness::Alive, incarnation: Incarnation::FIRST },
             enrolled,
             row: None,
             urls: Vec::new(),
@@ -57,11 +54,7 @@ impl Member {
         if !row.is_active() {
             return Vec::new();
         }
-        vec![Service {
-            name,
-            url: address.url(""),
-            weight: 1,
-        }]
+        vec![Service { name, url: address.url(""), weight: 1 }]
     }
 
     fn stand(&mut self, standing: Standing, seq: u64) {
@@ -105,26 +98,17 @@ impl Membership {
     /// Members and rows that are neither gone nor revoked: the `n` of the suspicion formula.
     pub fn present(&self) -> usize {
         let gone = [Liveness::Left, Liveness::Revoked];
-        self.members
-            .values()
-            .filter(|member| !gone.contains(&member.standing.liveness))
-            .count()
+        self.members.values().filter(|member| !gone.contains(&member.standing.liveness)).count()
     }
 
     /// Nodes and rows alive or suspect: the `n` of law 6.
     pub fn routable(&self) -> usize {
-        self.members
-            .values()
-            .filter(|member| member.standing.liveness.is_routable())
-            .count()
+        self.members.values().filter(|member| member.standing.liveness.is_routable()).count()
     }
 
     /// A key was enrolled for `node`. A row of the same name becomes that member.
     pub fn enrol(&mut self, node: &NodeId, seq: u64) {
-        let member = self
-            .members
-            .entry(node.clone())
-            .or_insert_with(|| Member::new(true, seq));
+        let member = self.members.entry(node.clone()).or_insert_with(|| Member::new(true, seq));
         member.last_line = seq;
         member.enrolled = true;
         member.row = None;
@@ -132,15 +116,9 @@ impl Membership {
 
     /// A member spoke for itself: alive at its own incarnation, with what it offers now.
     pub fn register(&mut self, told: Registration, seq: u64) {
-        let member = self
-            .members
-            .entry(told.node)
-            .or_insert_with(|| Member::new(true, seq));
+        let member = self.members.entry(told.node).or_insert_with(|| Member::new(true, seq));
         member.last_line = seq;
-        let standing = Standing {
-            liveness: Liveness::Alive,
-            incarnation: told.incarnation,
-        };
+        let standing = Standing { liveness: Liveness::Alive, incarnation: told.incarnation };
         if member.standing.liveness == Liveness::Revoked
             || told.incarnation < member.standing.incarnation
         {
@@ -155,23 +133,13 @@ impl Membership {
 
     /// The roster changed.
     pub fn list(&mut self, change: RosterChange, seq: u64) {
-        let member = self
-            .members
-            .entry(change.node)
-            .or_insert_with(|| Member::new(false, seq));
+        let member = self.members.entry(change.node).or_insert_with(|| Member::new(false, seq));
         member.last_line = seq;
         if member.enrolled {
             return;
         }
-        let liveness = if change.row.is_some() {
-            Liveness::Alive
-        } else {
-            Liveness::Left
-        };
-        let standing = Standing {
-            liveness,
-            incarnation: change.incarnation,
-        };
+        let liveness = if change.row.is_some() { Liveness::Alive } else { Liveness::Left };
+        let standing = Standing { liveness, incarnation: change.incarnation };
         if change.row.is_some() {
             member.row = change.row;
         }

@@ -91,11 +91,7 @@ mod tests {
     use super::*;
 
     fn at(boot_ms: u64) -> Beginning<'static> {
-        Beginning {
-            boot_id: "b",
-            boot_ms,
-            wall_ms: 0,
-        }
+        Beginning { boot_id: "b", boot_ms, wall_ms: 0 }
     }
 
     #[test]
@@ -104,35 +100,17 @@ mod tests {
         let (kind, memory) = memory.open(&at(10_000), 30_000);
         assert_eq!(kind, Pulse::Early);
         let (kind, memory) = memory.open(&at(30_000), 30_000);
-        assert_eq!(
-            (kind, memory.gaps_ms.as_slice()),
-            (Pulse::Counted, [30_000].as_slice())
-        );
+        assert_eq!((kind, memory.gaps_ms.as_slice()), (Pulse::Counted, [30_000].as_slice()));
     }
 
     #[test]
     fn a_lost_memory_or_another_boot_is_a_grace_tick() {
         assert_eq!(Memory::default().open(&at(5), 0).0, Pulse::Grace);
-        let (kind, memory) = Memory::fresh(&at(9)).open(
-            &Beginning {
-                boot_id: "c",
-                boot_ms: 1,
-                wall_ms: 0,
-            },
-            0,
-        );
+        let (kind, memory) =
+            Memory::fresh(&at(9)).open(&Beginning { boot_id: "c", boot_ms: 1, wall_ms: 0 }, 0);
         assert_eq!(kind, Pulse::Grace);
         assert_eq!(
-            memory
-                .open(
-                    &Beginning {
-                        boot_id: "d",
-                        boot_ms: 1,
-                        wall_ms: 0
-                    },
-                    0
-                )
-                .0,
+            memory.open(&Beginning { boot_id: "d", boot_ms: 1, wall_ms: 0 }, 0).0,
             Pulse::Counted
         );
     }

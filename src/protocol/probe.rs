@@ -84,14 +84,9 @@ impl Judgement {
 
     /// Reads a state word.
     pub fn parse(word: &str) -> Option<Self> {
-        [
-            Judgement::Ok,
-            Judgement::Slow,
-            Judgement::Down,
-            Judgement::Unknown,
-        ]
-        .into_iter()
-        .find(|judgement| judgement.word() == word)
+        [Judgement::Ok, Judgement::Slow, Judgement::Down, Judgement::Unknown]
+            .into_iter()
+            .find(|judgement| judgement.word() == word)
     }
 }
 
@@ -119,38 +114,19 @@ mod tests {
     fn every_status_has_one_judgement() {
         for http in 100..=999 {
             let judged = judge(&Outcome::Answered { http, ms: 20 }, 1_000, false);
-            let expected = if http < 500 {
-                Judgement::Ok
-            } else {
-                Judgement::Down
-            };
+            let expected = if http < 500 { Judgement::Ok } else { Judgement::Down };
             assert_eq!(judged, expected, "{http}");
         }
         assert_eq!(
-            judge(
-                &Outcome::Answered {
-                    http: 200,
-                    ms: 1_000
-                },
-                1_000,
-                false
-            ),
+            judge(&Outcome::Answered { http: 200, ms: 1_000 }, 1_000, false),
             Judgement::Slow
         );
     }
 
     #[test]
     fn our_own_trouble_never_condemns_a_peer() {
-        let local = Outcome::Failed {
-            reason: "local".into(),
-            heard: false,
-            ms: 0,
-        };
-        let timeout = Outcome::Failed {
-            reason: "timeout".into(),
-            heard: false,
-            ms: 3_000,
-        };
+        let local = Outcome::Failed { reason: "local".into(), heard: false, ms: 0 };
+        let timeout = Outcome::Failed { reason: "timeout".into(), heard: false, ms: 3_000 };
         assert_eq!(judge(&local, 1_000, false), Judgement::Unknown);
         assert_eq!(judge(&timeout, 1_000, false), Judgement::Down);
         assert_eq!(judge(&timeout, 1_000, true), Judgement::Unknown);

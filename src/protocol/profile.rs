@@ -71,10 +71,7 @@ impl Profile {
             ));
         }
         if !(1.0..=100.0).contains(&self.alpha) || !(1.0..=100.0).contains(&self.beta) {
-            return Err(format!(
-                "alpha {} and beta {}, expected 1 to 100",
-                self.alpha, self.beta
-            ));
+            return Err(format!("alpha {} and beta {}, expected 1 to 100", self.alpha, self.beta));
         }
         if self.suspicion_ticks == Some(0) {
             return Err("suspicion_ticks 0 would skip suspicion, expected 1 or more".to_owned());
@@ -84,11 +81,7 @@ impl Profile {
 
     /// How long one tick may last: 0.8 of the interval, 10 s by hand (design section 3).
     pub fn deadline_ms(&self) -> u64 {
-        if self.interval_ms == 0 {
-            10_000
-        } else {
-            self.interval_ms / 5 * 4
-        }
+        if self.interval_ms == 0 { 10_000 } else { self.interval_ms / 5 * 4 }
     }
 }
 

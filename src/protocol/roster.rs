@@ -88,11 +88,8 @@ pub fn changes(roster: &Roster, membership: &Membership) -> Vec<RosterChange> {
     if roster.rows.is_empty() {
         return Vec::new();
     }
-    let mut found: Vec<RosterChange> = roster
-        .rows
-        .iter()
-        .filter_map(|listed| row_change(listed, membership))
-        .collect();
+    let mut found: Vec<RosterChange> =
+        roster.rows.iter().filter_map(|listed| row_change(listed, membership)).collect();
     found.extend(departures(roster, membership));
     found
 }
@@ -130,13 +127,8 @@ fn departures(roster: &Roster, membership: &Membership) -> Vec<RosterChange> {
         return Vec::new();
     }
     let damaged = roster.rejected.iter().filter_map(|bad| bad.id.as_ref());
-    let listed: BTreeSet<String> = roster
-        .rows
-        .iter()
-        .map(|row| &row.id)
-        .chain(damaged)
-        .map(NodeId::folded)
-        .collect();
+    let listed: BTreeSet<String> =
+        roster.rows.iter().map(|row| &row.id).chain(damaged).map(NodeId::folded).collect();
     membership
         .members()
         .filter(|(_, member)| member.row.is_some() && member.standing.liveness != Liveness::Left)

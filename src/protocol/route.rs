@@ -29,10 +29,7 @@ pub fn routes(membership: &Membership) -> Vec<Route> {
     let mut by_service: BTreeMap<ServiceName, Vec<(&NodeId, &Member, Service)>> = BTreeMap::new();
     for (id, member) in membership.members() {
         for offer in member.offers() {
-            by_service
-                .entry(offer.name.clone())
-                .or_default()
-                .push((id, member, offer));
+            by_service.entry(offer.name.clone()).or_default().push((id, member, offer));
         }
     }
     let mut rows: Vec<Route> = by_service.into_values().flat_map(service_rows).collect();

@@ -68,9 +68,8 @@ pub struct Service {
 impl Service {
     /// Reads `name=url` or `name=url@weight`, as typed after `--service`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let (name, rest) = text
-            .split_once('=')
-            .ok_or_else(|| format!("'{text}', expected name=url[@weight]"))?;
+        let (name, rest) =
+            text.split_once('=').ok_or_else(|| format!("'{text}', expected name=url[@weight]"))?;
         let (url, weight) = match rest.rsplit_once('@') {
             Some((url, weight)) => (url, parse_weight(weight)?),
             None => (rest, 1),
@@ -84,11 +83,7 @@ impl Service {
                 url.escape_debug()
             ));
         }
-        Ok(Service {
-            name: ServiceName::parse(name)?,
-            url: url.to_owned(),
-            weight,
-        })
+        Ok(Service { name: ServiceName::parse(name)?, url: url.to_owned(), weight })
     }
 }
 
@@ -107,10 +102,7 @@ mod tests {
     fn a_service_flag_is_name_url_and_optional_weight() {
         let plain = Service::parse("shop=http://192.0.2.1:8081").unwrap();
         assert_eq!((plain.name.as_str(), plain.weight), ("shop", 1));
-        assert_eq!(
-            Service::parse("shop=https://a.example@7").unwrap().weight,
-            7
-        );
+        assert_eq!(Service::parse("shop=https://a.example@7").unwrap().weight, 7);
         for bad in [
             "shop",
             "shop=ftp://x",

@@ -50,12 +50,7 @@ mod tests {
     use super::*;
 
     fn profile(alpha: f64, beta: f64, accusers: u64) -> Profile {
-        Profile {
-            alpha,
-            beta,
-            accusers,
-            ..Profile::default()
-        }
+        Profile { alpha, beta, accusers, ..Profile::default() }
     }
 
     #[test]

@@ -89,29 +89,16 @@ pub struct Decision {
 /// Decides one tick.
 pub fn decide(round: &Round<'_>) -> Decision {
     let silent = round.pulse != Pulse::Grace && hears_too_little(round);
-    let spell = if silent {
-        round.memory.blind_ticks + 1
-    } else {
-        0
-    };
+    let spell = if silent { round.memory.blind_ticks + 1 } else { 0 };
     let spell_over = silent && blind::spell_ends(&blind_spell(round, spell));
     let blind = silent && !spell_over;
     let accuses = !blind && round.pulse != Pulse::Grace;
     // Ticks spent blind count once the blindness is believed.
-    let credit = if spell_over {
-        round.memory.blind_ticks
-    } else {
-        0
-    };
+    let credit = if spell_over { round.memory.blind_ticks } else { 0 };
 
     let mut memory = round.memory.clone();
     memory.blind_ticks = if blind { spell } else { 0 };
-    let mut decision = Decision {
-        verdicts: Vec::new(),
-        held: Vec::new(),
-        blind,
-        memory,
-    };
+    let mut decision = Decision { verdicts: Vec::new(), held: Vec::new(), blind, memory };
     recover(round, &mut decision);
     if accuses {
         age_suspects(round, &mut decision, credit);
@@ -167,9 +154,7 @@ fn recover(round: &Round<'_>, decision: &mut Decision) {
             liveness: Liveness::Alive,
             incarnation: member.standing.incarnation.raised(),
         };
-        decision
-            .verdicts
-            .push(verdict(id, member, to, (Rule::Answered, waited, 0)));
+        decision.verdicts.push(verdict(id, member, to, (Rule::Answered, waited, 0)));
     }
 }
 
@@ -202,10 +187,7 @@ fn bury(round: &Round<'_>, decision: &mut Decision) {
     decision.held = held.iter().map(|(_, id, _)| (*id).clone()).collect();
     let gone: Vec<&NodeId> = dying.iter().map(|(_, id, _)| *id).collect();
     for (waited, id, member) in dying {
-        let to = Standing {
-            liveness: Liveness::Dead,
-            ..member.standing
-        };
+        let to = Standing { liveness: Liveness::Dead, ..member.standing };
         let mut dead = verdict(id, member, to, (Rule::SuspicionExpired, *waited, needed));
         dead.heirs = heirs::of(id, &gone, round.membership);
         decision.verdicts.push(dead);
@@ -218,14 +200,9 @@ fn suspect(round: &Round<'_>, decision: &mut Decision, credit: u64) {
         if member.standing.liveness != Liveness::Alive || !failed(outcome) {
             continue;
         }
-        let to = Standing {
-            liveness: Liveness::Suspect,
-            ..member.standing
-        };
+        let to = Standing { liveness: Liveness::Suspect, ..member.standing };
         decision.memory.suspects.insert(id.clone(), credit);
-        decision
-            .verdicts
-            .push(verdict(id, member, to, (Rule::ProbeFailed, credit, needed)));
+        decision.verdicts.push(verdict(id, member, to, (Rule::ProbeFailed, credit, needed)));
     }
 }
 

@@ -31,13 +31,8 @@ pub enum Fault {
 }
 
 /// All faults, for picking one.
-pub const FAULTS: [Fault; 5] = [
-    Fault::Full,
-    Fault::Unreported,
-    Fault::KilledBefore,
-    Fault::KilledWithin,
-    Fault::KilledAfter,
-];
+pub const FAULTS: [Fault; 5] =
+    [Fault::Full, Fault::Unreported, Fault::KilledBefore, Fault::KilledWithin, Fault::KilledAfter];
 
 /// One node's disk.
 #[derive(Clone, Debug, Default)]
@@ -80,13 +75,7 @@ impl SimDisk {
                 _ => Some(file.durable.unwrap_or_default()),
             };
             if let Some(bytes) = left {
-                kept.insert(
-                    path,
-                    File {
-                        durable: Some(bytes.clone()),
-                        cached: bytes,
-                    },
-                );
+                kept.insert(path, File { durable: Some(bytes.clone()), cached: bytes });
             }
         }
         self.files = kept;
@@ -101,19 +90,14 @@ impl SimDisk {
     pub fn put(&mut self, path: &Path, bytes: &[u8]) {
         self.files.insert(
             path.to_owned(),
-            File {
-                cached: bytes.to_vec(),
-                durable: Some(bytes.to_vec()),
-            },
+            File { cached: bytes.to_vec(), durable: Some(bytes.to_vec()) },
         );
     }
 
     pub(super) fn read(&self, path: &Path, span: Span) -> io::Result<Vec<u8>> {
         self.alive()?;
         let file = self.files.get(path).ok_or(io::ErrorKind::NotFound)?;
-        let from = usize::try_from(span.from)
-            .unwrap_or(usize::MAX)
-            .min(file.cached.len());
+        let from = usize::try_from(span.from).unwrap_or(usize::MAX).min(file.cached.len());
         let most = usize::try_from(span.most).unwrap_or(usize::MAX);
         let to = from.saturating_add(most).min(file.cached.len());
         Ok(file.cached[from..to].to_vec())
@@ -122,35 +106,21 @@ impl SimDisk {
     pub(super) fn entry(&self, path: &Path) -> io::Result<Option<Entry>> {
         self.alive()?;
         if let Some(file) = self.files.get(path) {
-            return Ok(Some(Entry {
-                bytes: file.cached.len() as u64,
-                is_folder: false,
-            }));
+            return Ok(Some(Entry { bytes: file.cached.len() as u64, is_folder: false }));
         }
-        Ok(self.folders.contains(path).then_some(Entry {
-            bytes: 0,
-            is_folder: true,
-        }))
+        Ok(self.folders.contains(path).then_some(Entry { bytes: 0, is_folder: true }))
     }
 
     pub(super) fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
         self.alive()?;
-        let inside = self
-            .files
-            .keys()
-            .chain(&self.folders)
-            .filter(|path| path.parent() == Some(folder));
-        Ok(inside
-            .filter_map(|path| Some(path.file_name()?.to_str()?.to_owned()))
-            .collect())
+        let inside =
+            self.files.keys().chain(&self.folders).filter(|path| path.parent() == Some(folder));
+        Ok(inside.filter_map(|path| Some(path.file_name()?.to_str()?.to_owned())).collect())
     }
 
     pub(super) fn change(&mut self, change: Change<'_>) -> io::Result<()> {
         self.alive()?;
-        let due = self
-            .planned
-            .filter(|(at, _)| *at == self.changes)
-            .map(|(_, fault)| fault);
+        let due = self.planned.filter(|(at, _)| *at == self.changes).map(|(_, fault)| fault);
         self.changes += 1;
         match due {
             None => self.apply(change),
@@ -173,21 +143,12 @@ impl SimDisk {
 
     /// A killed process does nothing more.
     fn alive(&self) -> io::Result<()> {
-        if self.killed {
-            Err(io::Error::other("the process was killed"))
-        } else {
-            Ok(())
-        }
+        if self.killed { Err(io::Error::other("the process was killed")) } else { Ok(()) }
     }
 
     fn apply(&mut self, change: Change<'_>) -> io::Result<()> {
         match change {
-            Change::Append {
-                path,
-                at,
-                bytes,
-                keep,
-            } => {
+            Change::Append { path, at, bytes, keep } => {
                 let file = self.files.entry(path.to_owned()).or_default();
                 write_at(&mut file.cached, at, bytes);
                 if keep == Keep::Durable {
@@ -196,13 +157,10 @@ impl SimDisk {
             }
             Change::Cut { path, bytes } => {
                 let file = self.files.get_mut(path).ok_or(io::ErrorKind::NotFound)?;
-                file.cached
-                    .truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
+                file.cached.truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
                 file.durable = Some(file.cached.clone());
             }
-            Change::Replace {
-                path, bytes, keep, ..
-            } => {
+            Change::Replace { path, bytes, keep, .. } => {
                 let file = self.files.entry(path.to_owned()).or_default();
                 file.cached = bytes.to_vec();
                 if keep == Keep::Durable {
@@ -222,10 +180,7 @@ impl SimDisk {
 
     /// Only an append can stop within: a replacement is a rename, which is whole or not at all.
     fn apply_half(&mut self, change: Change<'_>) {
-        if let Change::Append {
-            path, at, bytes, ..
-        } = change
-        {
+        if let Change::Append { path, at, bytes, .. } = change {
             let file = self.files.entry(path.to_owned()).or_default();
             write_at(&mut file.cached, at, &bytes[..bytes.len() / 2]);
         }

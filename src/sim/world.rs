@@ -79,11 +79,7 @@ impl World {
             wall_offset_ms: 0,
         }));
         state.nodes.insert(name.to_owned(), Rc::clone(&node));
-        SimHost {
-            world: self.clone(),
-            name: name.to_owned(),
-            node,
-        }
+        SimHost { world: self.clone(), name: name.to_owned(), node }
     }
 
     /// Lets time pass.
@@ -114,11 +110,7 @@ impl World {
 
     fn target(&self, address: &Address) -> Option<(String, Rc<RefCell<Node>>)> {
         let name = address.authority();
-        self.0
-            .borrow()
-            .nodes
-            .get(&name)
-            .map(|node| (name, Rc::clone(node)))
+        self.0.borrow().nodes.get(&name).map(|node| (name, Rc::clone(node)))
     }
 
     fn carries(&self, from: &str, to: &str) -> bool {
@@ -175,19 +167,9 @@ impl SimHost {
         if !node.borrow().serving {
             return Err(Fault::Refused);
         }
-        let peer = SimHost {
-            world: self.world.clone(),
-            name,
-            node: Rc::clone(&node),
-        };
+        let peer = SimHost { world: self.world.clone(), name, node: Rc::clone(&node) };
         let config = peer.config();
-        let response = answer(
-            &Face {
-                host: &peer,
-                config: &config,
-            },
-            &request(call),
-        );
+        let response = answer(&Face { host: &peer, config: &config }, &request(call));
         let (body, extent) = match call.read {
             Read::Head => (Vec::new(), Extent::Unread),
             Read::Body { max } if response.body.len() > max => (Vec::new(), Extent::TooLarge),
@@ -209,9 +191,7 @@ fn request(call: &Call) -> Request {
     Request {
         method: Method::Get,
         path: path.to_owned(),
-        query: pairs
-            .map(|(key, value)| (key.to_owned(), value.to_owned()))
-            .collect(),
+        query: pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         host: call.host_header.clone(),
         accept: String::new(),
         origin: None,
@@ -260,24 +240,13 @@ impl Host for SimHost {
 
     fn dial(&self, calls: &[Call], until_boot_ms: u64) -> Vec<Answer> {
         let answers: Vec<Answer> = calls.iter().map(|call| self.ask(call)).collect();
-        let slowest = if answers
-            .iter()
-            .any(|answer| matches!(answer, Err(Fault::Timeout)))
-        {
-            calls
-                .iter()
-                .map(|call| call.timeout.as_millis() as u64)
-                .max()
-                .unwrap_or(0)
+        let slowest = if answers.iter().any(|answer| matches!(answer, Err(Fault::Timeout))) {
+            calls.iter().map(|call| call.timeout.as_millis() as u64).max().unwrap_or(0)
         } else {
             ROUND_TRIP_MS
         };
         let left = until_boot_ms.saturating_sub(self.clock().boot_ms);
-        self.world.pass(if calls.is_empty() {
-            0
-        } else {
-            slowest.min(left)
-        });
+        self.world.pass(if calls.is_empty() { 0 } else { slowest.min(left) });
         answers
     }
 }

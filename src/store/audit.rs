@@ -5,9 +5,9 @@
 //! index and snapshot.
 
 use super::disk::Disk;
+use super::floor;
 use super::identity::Identity;
 use super::index::{self, Place};
-use super::ledger;
 use super::scan::{self, End, Start, Step};
 use super::tree;
 use crate::error::Failure;
@@ -65,7 +65,7 @@ struct Check<'a> {
 /// Checks the journal; the first contradiction is the error.
 pub fn audit(disk: &Disk<'_>, depth: Depth) -> Result<Audit, Failure> {
     let identity = Identity::require(disk)?;
-    let floor = ledger::floor(disk, &identity)?;
+    let floor = floor::read(disk, &identity)?;
     let length = disk.length(&disk.layout.journal())?.unwrap_or(0);
     let mut check = Check {
         disk,
@@ -80,25 +80,16 @@ pub fn audit(disk: &Disk<'_>, depth: Depth) -> Result<Audit, Failure> {
         signatures: 0,
         tiles: 0,
     };
-    let start = Start {
-        tip: Tip::origin(&identity.origin),
-        bytes: 0,
-    };
+    let start = Start { tip: Tip::origin(&identity.origin), bytes: 0 };
     let end = if length == 0 {
-        End {
-            tip: start.tip,
-            bytes: 0,
-            reason: None,
-        }
+        End { tip: start.tip, bytes: 0, reason: None }
     } else {
         scan::walk(disk, start, u64::MAX, &mut |step| check.line(step))?
     };
     if end.tip.size < check.floor.size {
-        return Err(ledger::damage(disk, &check.floor, &end));
+        return Err(floor::damage(disk, &check.floor, &end));
     }
-    let root = check
-        .root_at_floor
-        .unwrap_or_else(|| Frontier::new().root());
+    let root = check.root_at_floor.unwrap_or_else(|| Frontier::new().root());
     if root != check.floor.root {
         return Err(Failure::integrity(format!(
             "the journal gives root {root} at size {}, but {} was signed",
@@ -142,10 +133,7 @@ impl Check<'_> {
 
     fn author(&mut self, step: Step<'_>) -> Result<(), Failure> {
         self.fold.check_author(step.line).map_err(|reason| {
-            Failure::integrity(format!(
-                "line {} ({}): {reason}",
-                step.line.seq, step.line.kind
-            ))
+            Failure::integrity(format!("line {} ({}): {reason}", step.line.seq, step.line.kind))
         })?;
         self.signatures += u64::from(step.line.author.is_some());
         self.fold.apply(step.line);
@@ -153,11 +141,7 @@ impl Check<'_> {
     }
 
     fn indexed(&mut self, step: Step<'_>) -> Result<(), Failure> {
-        self.places.push(Place {
-            leaf: step.tip.head,
-            seq: step.line.seq,
-            at: step.at,
-        });
+        self.places.push(step.into());
         match index::offset(self.disk, step.line.seq)? {
             Some(at) if at != step.at => Err(Failure::integrity(format!(
                 "index/offsets says that line {} begins at {at}, it begins at {}",
@@ -177,11 +161,7 @@ impl Check<'_> {
         }
         let index = step.line.seq / TILE_WIDTH;
         let width = self.bundle.len() as u16;
-        let tile = Tile {
-            level: 0,
-            index,
-            width,
-        };
+        let tile = Tile { level: 0, index, width };
         if tree::read_tile(self.disk, tile)? != self.leaves {
             return Err(wrong_tile(&tile.path()));
         }
@@ -194,13 +174,10 @@ impl Check<'_> {
 
     fn compare_bundle(&self, bundle: Bundle) -> Result<(), Failure> {
         let path = bundle.path();
-        let bytes = self
-            .disk
-            .read(&self.disk.layout.tile(&path))?
-            .ok_or_else(|| {
-                Failure::integrity(format!("{path} is missing"))
-                    .hint("the next tick rebuilds missing tiles")
-            })?;
+        let bytes = self.disk.read(&self.disk.layout.tile(&path))?.ok_or_else(|| {
+            Failure::integrity(format!("{path} is missing"))
+                .hint("the next tick rebuilds missing tiles")
+        })?;
         match parse_bundle(&bytes) {
             Ok(lines) if lines == self.bundle.iter().map(Vec::as_slice).collect::<Vec<_>>() => {
                 Ok(())
@@ -211,9 +188,7 @@ impl Check<'_> {
 
     /// Levels above 0 are determined by level 0, so their right edge must give the same root.
     fn upper_tiles(&mut self) -> Result<(), Failure> {
-        let root = tree::frontier(self.disk, self.floor.size)
-            .map_err(Failure::from)?
-            .root();
+        let root = tree::frontier(self.disk, self.floor.size).map_err(Failure::from)?.root();
         self.tiles += right_edge(self.floor.size).len() as u64;
         if root != self.frontier.root() {
             return Err(Failure::integrity(format!(
@@ -229,10 +204,10 @@ impl Check<'_> {
         let reach = usize::try_from(index::reach(self.disk)?).unwrap_or(usize::MAX);
         let indexed = &self.places[..reach.min(self.places.len())];
         match index::first_missing(self.disk, indexed)? {
-            Some(seq) => Err(Failure::integrity(format!(
-                "the index does not find line {seq} by its hash"
-            ))
-            .hint("remove the folder index; the next tick rebuilds it")),
+            Some(seq) => {
+                Err(Failure::integrity(format!("the index does not find line {seq} by its hash"))
+                    .hint("remove the folder index; the next tick rebuilds it"))
+            }
             None => Ok(()),
         }
     }
@@ -242,10 +217,10 @@ impl Check<'_> {
             return Ok(());
         };
         match Snapshot::parse(&bytes) {
-            Ok(snapshot) if snapshot.size == self.floor.size && snapshot.fold != self.fold => Err(
-                Failure::integrity("snapshot.json is not the fold of the journal".to_owned())
-                    .hint("remove it; the next tick replays the journal"),
-            ),
+            Ok(snapshot) if snapshot.size == self.floor.size && snapshot.fold != self.fold => {
+                Err(Failure::integrity("snapshot.json is not the fold of the journal".to_owned())
+                    .hint("remove it; the next tick replays the journal"))
+            }
             _ => Ok(()),
         }
     }

@@ -17,9 +17,7 @@ pub struct Disk<'a> {
 
 impl std::fmt::Debug for Disk<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Disk")
-            .field("layout", self.layout)
-            .finish_non_exhaustive()
+        f.debug_struct("Disk").field("layout", self.layout).finish_non_exhaustive()
     }
 }
 
@@ -31,9 +29,7 @@ impl Disk<'_> {
 
     /// Part of a file that must be there.
     pub fn read_span(&self, path: &Path, span: Span) -> Result<Vec<u8>, Failure> {
-        self.host
-            .read(path, span)
-            .map_err(|error| unreadable(path, &error))
+        self.host.read(path, span).map_err(|error| unreadable(path, &error))
     }
 
     /// A whole UTF-8 file, `None` where there is none.
@@ -48,10 +44,7 @@ impl Disk<'_> {
 
     /// Length of a file, `None` where there is none.
     pub fn length(&self, path: &Path) -> Result<Option<u64>, Failure> {
-        let entry = self
-            .host
-            .entry(path)
-            .map_err(|error| unreadable(path, &error))?;
+        let entry = self.host.entry(path).map_err(|error| unreadable(path, &error))?;
         Ok(entry.map(|entry| entry.bytes))
     }
 
@@ -81,29 +74,12 @@ impl Disk<'_> {
             return Ok(());
         }
         let (keep, readers) = how;
-        self.change(
-            path,
-            Change::Replace {
-                path,
-                via,
-                bytes,
-                keep,
-                readers,
-            },
-        )
+        self.change(path, Change::Replace { path, via, bytes, keep, readers })
     }
 
     /// Writes at an offset.
     pub fn append(&self, path: &Path, at: u64, bytes: &[u8], keep: Keep) -> Result<(), Failure> {
-        self.change(
-            path,
-            Change::Append {
-                path,
-                at,
-                bytes,
-                keep,
-            },
-        )
+        self.change(path, Change::Append { path, at, bytes, keep })
     }
 
     /// Cuts a file.
@@ -117,9 +93,7 @@ impl Disk<'_> {
     }
 
     fn change(&self, path: &Path, change: Change<'_>) -> Result<(), Failure> {
-        self.host
-            .change(change)
-            .map_err(|error| unwritable(path, &error))
+        self.host.change(change).map_err(|error| unwritable(path, &error))
     }
 }
 

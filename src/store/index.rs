@@ -6,6 +6,7 @@
 //! from the journal by the next writer.
 
 use super::disk::Disk;
+use super::scan::Step;
 use crate::error::Failure;
 use crate::host::{Keep, Span};
 use crate::journal::merkle::Hash;
@@ -21,6 +22,12 @@ pub struct Place {
     pub seq: u64,
     /// Offset of its first byte.
     pub at: u64,
+}
+
+impl From<Step<'_>> for Place {
+    fn from(step: Step<'_>) -> Self {
+        Place { leaf: step.tip.head, seq: step.line.seq, at: step.at }
+    }
 }
 
 /// How many lines the index reaches.
@@ -60,31 +67,17 @@ pub fn offset(disk: &Disk<'_>, seq: u64) -> Result<Option<u64>, Failure> {
     if reach(disk)? <= seq {
         return Ok(None);
     }
-    let bytes = disk.read_span(
-        &path,
-        Span {
-            from: seq * 8,
-            most: 8,
-        },
-    )?;
-    Ok(<[u8; 8]>::try_from(bytes.as_slice())
-        .ok()
-        .map(u64::from_le_bytes))
+    let bytes = disk.read_span(&path, Span { from: seq * 8, most: 8 })?;
+    Ok(<[u8; 8]>::try_from(bytes.as_slice()).ok().map(u64::from_le_bytes))
 }
 
 /// Seqs of lines whose leaf hash may be `leaf`: the caller compares the whole hash.
 pub fn candidates(disk: &Disk<'_>, leaf: &Hash) -> Result<Vec<u64>, Failure> {
-    let bytes = disk
-        .read(&bucket_path(disk, leaf.0[0]))?
-        .unwrap_or_default();
+    let bytes = disk.read(&bucket_path(disk, leaf.0[0]))?.unwrap_or_default();
     let seqs = bytes
         .chunks_exact(16)
         .filter(|entry| entry[..8] == leaf.0[..8])
-        .filter_map(|entry| {
-            <[u8; 8]>::try_from(&entry[8..])
-                .ok()
-                .map(u64::from_le_bytes)
-        })
+        .filter_map(|entry| <[u8; 8]>::try_from(&entry[8..]).ok().map(u64::from_le_bytes))
         .collect();
     Ok(seqs)
 }

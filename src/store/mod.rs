@@ -5,9 +5,11 @@
 
 pub mod audit;
 pub mod disk;
+pub mod floor;
 pub mod identity;
 pub mod index;
 pub mod ledger;
+pub mod rebuild;
 pub mod scan;
 pub mod tree;
 pub mod view;

@@ -51,21 +51,11 @@ pub fn walk(
     visit: &mut dyn FnMut(Step<'_>) -> Result<(), Failure>,
 ) -> Result<End, Failure> {
     let path = disk.layout.journal();
-    let mut end = End {
-        tip: start.tip,
-        bytes: start.bytes,
-        reason: None,
-    };
+    let mut end = End { tip: start.tip, bytes: start.bytes, reason: None };
     let mut read_to = start.bytes;
     let mut pending: Vec<u8> = Vec::new();
     while end.tip.size < size_max {
-        let chunk = disk.read_span(
-            &path,
-            Span {
-                from: read_to,
-                most: CHUNK_BYTES,
-            },
-        )?;
+        let chunk = disk.read_span(&path, Span { from: read_to, most: CHUNK_BYTES })?;
         if chunk.is_empty() {
             end.reason = (!pending.is_empty()).then(|| "the line has no end".to_owned());
             return Ok(end);
@@ -98,12 +88,7 @@ fn visit_whole_lines(
         };
         let raw = &bytes[used..used + length];
         match end.tip.accept(raw) {
-            Ok(line) => visit(Step {
-                raw,
-                line: &line,
-                tip: &end.tip,
-                at: end.bytes,
-            })?,
+            Ok(line) => visit(Step { raw, line: &line, tip: &end.tip, at: end.bytes })?,
             Err(error) => {
                 end.reason = Some(error.to_string());
                 break;

@@ -45,10 +45,7 @@ pub fn read_tile(disk: &Disk<'_>, tile: Tile) -> Result<Vec<Hash>, ReadError> {
     if let Some(bytes) = read(&tile.path())? {
         return Ok(tile.parse(&bytes)?);
     }
-    let full = Tile {
-        width: TILE_WIDTH as u16,
-        ..tile
-    };
+    let full = Tile { width: TILE_WIDTH as u16, ..tile };
     let bytes = read(&full.path())?.ok_or(ReadError::Missing(tile))?;
     let mut hashes = full.parse(&bytes)?;
     hashes.truncate(usize::from(tile.width));
@@ -77,10 +74,7 @@ pub fn grow(disk: &Disk<'_>, old_size: u64, leaves: &[Hash]) -> Result<(), Failu
 pub fn grow_bundles(disk: &Disk<'_>, first: u64, lines: &[&[u8]]) -> Result<(), Failure> {
     let width = TILE_WIDTH as usize;
     for (index, chunk) in (first / TILE_WIDTH..).zip(lines.chunks(width)) {
-        let bundle = Bundle {
-            index,
-            width: chunk.len() as u16,
-        };
+        let bundle = Bundle { index, width: chunk.len() as u16 };
         let bytes =
             bundle_bytes(chunk).map_err(|error: BundleError| Failure::failed(error.to_string()))?;
         put(disk, &bundle.path(), &bytes)?;

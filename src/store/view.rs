@@ -54,23 +54,13 @@ impl<'a> View<'a> {
         let vkey = identity.verifier()?;
         let path = disk.layout.root();
         let bytes = disk.read(&path)?.ok_or_else(|| {
-            Failure::failed(format!(
-                "nothing published yet: {} is missing",
-                path.display()
-            ))
-            .hint("run: crowny-fed tick")
+            Failure::failed(format!("nothing published yet: {} is missing", path.display()))
+                .hint("run: crowny-fed tick")
         })?;
         let (checkpoint, note) = open_checkpoint(&bytes, &vkey)
             .map_err(|error| Failure::integrity(format!("{}: {error}", path.display())))?;
         let fold = fold_at(&disk, &identity.origin, checkpoint.size)?;
-        Ok(View {
-            disk,
-            note: note.render(),
-            identity,
-            vkey,
-            checkpoint,
-            fold,
-        })
+        Ok(View { disk, note: note.render(), identity, vkey, checkpoint, fold })
     }
 
     /// One line by its index.
@@ -121,10 +111,7 @@ impl<'a> View<'a> {
 
     /// The newest line about a node.
     pub fn seq_about(&self, node: &NodeId) -> Option<u64> {
-        self.fold
-            .membership
-            .member(node)
-            .map(|member| member.last_line)
+        self.fold.membership.member(node).map(|member| member.last_line)
     }
 
     /// A C2SP tlog-proof of the line at `seq`.
@@ -132,26 +119,20 @@ impl<'a> View<'a> {
         if seq >= self.checkpoint.size {
             return Err(not_published(seq, self.checkpoint.size));
         }
-        let path = inclusion_proof(seq, self.checkpoint.size, |tile| {
-            tree::read_tile(&self.disk, tile)
-        })?;
+        let path =
+            inclusion_proof(seq, self.checkpoint.size, |tile| tree::read_tile(&self.disk, tile))?;
         Ok(render_tlog_proof(seq, &path, &self.note))
     }
 
     fn line_at(&self, at: u64) -> Result<Option<Placed>, Failure> {
-        let span = Span {
-            from: at,
-            most: LINE_BYTES_MAX as u64 + 1,
-        };
+        let span = Span { from: at, most: LINE_BYTES_MAX as u64 + 1 };
         let mut raw = self.disk.read_span(&self.disk.layout.journal(), span)?;
         let Some(end) = raw.iter().position(|byte| *byte == b'\n') else {
             return Ok(None);
         };
         raw.truncate(end);
         let leaf = leaf_hash(&raw);
-        Ok(Line::parse(&raw)
-            .ok()
-            .map(|line| Placed { raw, line, leaf }))
+        Ok(Line::parse(&raw).ok().map(|line| Placed { raw, line, leaf }))
     }
 
     fn find(&self, wanted: impl Fn(&Line) -> bool) -> Result<Option<Placed>, Failure> {
@@ -169,16 +150,9 @@ impl<'a> View<'a> {
     }
 
     fn each(&self, visit: &mut dyn FnMut(Placed)) -> Result<(), Failure> {
-        let start = Start {
-            tip: Tip::origin(&self.identity.origin),
-            bytes: 0,
-        };
+        let start = Start { tip: Tip::origin(&self.identity.origin), bytes: 0 };
         scan::walk(&self.disk, start, self.checkpoint.size, &mut |step| {
-            visit(Placed {
-                raw: step.raw.to_vec(),
-                line: step.line.clone(),
-                leaf: step.tip.head,
-            });
+            visit(Placed { raw: step.raw.to_vec(), line: step.line.clone(), leaf: step.tip.head });
             Ok(())
         })?;
         Ok(())
@@ -206,26 +180,10 @@ fn fold_at(disk: &Disk<'_>, origin: &str, size: u64) -> Result<Fold, Failure> {
         .filter(|snapshot| snapshot.size <= size);
     let (mut fold, start) = match snapshot {
         Some(snapshot) => {
-            let tip = Tip {
-                size: snapshot.size,
-                head: snapshot.head,
-                ts: snapshot.ts,
-            };
-            (
-                snapshot.fold,
-                Start {
-                    tip,
-                    bytes: snapshot.bytes,
-                },
-            )
+            let tip = Tip { size: snapshot.size, head: snapshot.head, ts: snapshot.ts };
+            (snapshot.fold, Start { tip, bytes: snapshot.bytes })
         }
-        None => (
-            Fold::default(),
-            Start {
-                tip: Tip::origin(origin),
-                bytes: 0,
-            },
-        ),
+        None => (Fold::default(), Start { tip: Tip::origin(origin), bytes: 0 }),
     };
     let end = scan::walk(disk, start, size, &mut |step| {
         fold.apply(step.line);

@@ -184,10 +184,7 @@ impl Call {
     /// request whose SNI and Host differ (421, RFC 9110, 15.5.20). Without port and brackets.
     pub fn server_name(&self) -> String {
         let header = self.host_header.as_str();
-        if let Some((inside, _)) = header
-            .strip_prefix('[')
-            .and_then(|rest| rest.split_once(']'))
-        {
+        if let Some((inside, _)) = header.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
             return inside.to_owned();
         }
         match (header.split(':').next(), &self.address.host) {
@@ -202,11 +199,7 @@ impl Call {
 /// Whether the text of a 400 answer says that plain HTTP came to a TLS port. The phrases are those
 /// of nginx, Go's net/http (Caddy, Traefik) and Apache.
 pub fn says_tls(body: &[u8]) -> bool {
-    const PHRASES: [&str; 3] = [
-        "to https port",
-        "to an https server",
-        "ssl-enabled server port",
-    ];
+    const PHRASES: [&str; 3] = ["to https port", "to an https server", "ssl-enabled server port"];
     let text = String::from_utf8_lossy(body).to_ascii_lowercase();
     PHRASES.iter().any(|phrase| text.contains(phrase))
 }
@@ -253,25 +246,15 @@ mod tests {
         for fault in &all {
             assert!(fault.to_string().starts_with(fault.word()), "{fault}");
         }
-        let heard: Vec<_> = all
-            .iter()
-            .filter(|fault| fault.heard())
-            .map(Fault::word)
-            .collect();
+        let heard: Vec<_> = all.iter().filter(|fault| fault.heard()).map(Fault::word).collect();
         assert_eq!(heard, ["refused", "reset", "not-http", "tls"]);
     }
 
     #[test]
     fn known_gateways_are_recognised_as_tls_ports() {
-        assert!(says_tls(
-            b"<center>The plain HTTP request was sent to HTTPS port</center>"
-        ));
-        assert!(says_tls(
-            b"Client sent an HTTP request to an HTTPS server.\n"
-        ));
-        assert!(says_tls(
-            b"You're speaking plain HTTP to an SSL-enabled server port.<br />"
-        ));
+        assert!(says_tls(b"<center>The plain HTTP request was sent to HTTPS port</center>"));
+        assert!(says_tls(b"Client sent an HTTP request to an HTTPS server.\n"));
+        assert!(says_tls(b"You're speaking plain HTTP to an SSL-enabled server port.<br />"));
         assert!(!says_tls(b"Bad Request \xff"));
     }
 

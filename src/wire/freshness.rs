@@ -18,9 +18,5 @@ pub struct Freshness {
 
 /// Three missed ticks are not an accident; by hand (interval 0) an hour.
 pub fn validity_ms(interval_ms: u64) -> u64 {
-    if interval_ms == 0 {
-        3_600_000
-    } else {
-        (3 * interval_ms).max(10_000)
-    }
+    if interval_ms == 0 { 3_600_000 } else { (3 * interval_ms).max(10_000) }
 }

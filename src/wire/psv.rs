@@ -36,9 +36,7 @@ impl InSync {
     }
 
     fn parse(word: &str) -> Option<Self> {
-        [InSync::Equal, InSync::Differs, InSync::NotCompared]
-            .into_iter()
-            .find(|s| s.word() == word)
+        [InSync::Equal, InSync::Differs, InSync::NotCompared].into_iter().find(|s| s.word() == word)
     }
 }
 
@@ -84,28 +82,16 @@ pub fn parse_roster(bytes: &[u8]) -> Result<Roster, String> {
         }
         match parse_row(line) {
             Ok((id, row)) => match seen.insert(id.folded(), number) {
-                None => roster.rows.push(Listed {
-                    id,
-                    row,
-                    line: number,
-                }),
+                None => roster.rows.push(Listed { id, row, line: number }),
                 Some(first) => {
                     seen.insert(id.folded(), first);
                     let reason = format!(
                         "node '{id}' stands in line {first} already (ids are compared without case, in NFC)"
                     );
-                    roster.rejected.push(Rejected {
-                        line: number,
-                        id: Some(id),
-                        reason,
-                    });
+                    roster.rejected.push(Rejected { line: number, id: Some(id), reason });
                 }
             },
-            Err((id, reason)) => roster.rejected.push(Rejected {
-                line: number,
-                id,
-                reason,
-            }),
+            Err((id, reason)) => roster.rejected.push(Rejected { line: number, id, reason }),
         }
     }
     Ok(roster)
@@ -129,16 +115,9 @@ fn parse_row(line: &str) -> Result<(NodeId, Row), BadRow> {
         return Err(bad(format!("control character '{}'", c.escape_default())));
     }
     if state.is_empty() {
-        return Err(bad(
-            "상태 is empty, expected active or another word".to_owned()
-        ));
+        return Err(bad("상태 is empty, expected active or another word".to_owned()));
     }
-    let row = Row {
-        host: host.to_owned(),
-        port,
-        role: role.to_owned(),
-        state: state.to_owned(),
-    };
+    let row = Row { host: host.to_owned(), port, role: role.to_owned(), state: state.to_owned() };
     Ok((id, row))
 }
 
@@ -146,10 +125,7 @@ fn parse_port(text: &str) -> Result<u16, String> {
     let digits = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
     match text.parse::<u16>() {
         Ok(port) if digits && port > 0 => Ok(port),
-        _ => Err(format!(
-            "port '{}', expected 1 to 65535",
-            text.escape_debug()
-        )),
+        _ => Err(format!("port '{}', expected 1 to 65535", text.escape_debug())),
     }
 }
 
@@ -182,10 +158,7 @@ pub fn parse_status(bytes: &[u8]) -> Result<Vec<PeerStatus>, String> {
     content_lines(&text)
         .map(|(number, line)| {
             parse_status_row(line).ok_or_else(|| {
-                format!(
-                    "line {number} is no status row, expected {}",
-                    &STATUS_HEADER[2..]
-                )
+                format!("line {number} is no status row, expected {}", &STATUS_HEADER[2..])
             })
         })
         .collect()
@@ -193,18 +166,7 @@ pub fn parse_status(bytes: &[u8]) -> Result<Vec<PeerStatus>, String> {
 
 fn parse_status_row(line: &str) -> Option<PeerStatus> {
     let fields: Vec<&str> = line.split('|').collect();
-    let [
-        id,
-        host,
-        port,
-        role,
-        judgement,
-        http,
-        seconds,
-        in_sync,
-        reason,
-        checked_at,
-    ] = fields[..]
+    let [id, host, port, role, judgement, http, seconds, in_sync, reason, checked_at] = fields[..]
     else {
         return None;
     };
@@ -248,9 +210,7 @@ fn content_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
 
 /// A reason is free text of other people's making: it must stay in its column and on its line.
 fn one_field(text: &str) -> String {
-    text.chars()
-        .map(|c| if c == '|' || c.is_control() { ' ' } else { c })
-        .collect()
+    text.chars().map(|c| if c == '|' || c.is_control() { ' ' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -278,11 +238,7 @@ mod tests {
             .flat_map(u16::to_le_bytes)
             .collect();
         assert!(parse_roster(&utf16).unwrap_err().contains("UTF-16"));
-        assert!(
-            parse_roster(b"n1|127.0.0.1|1|e|active\nn\xff|a")
-                .unwrap_err()
-                .contains("line 2")
-        );
+        assert!(parse_roster(b"n1|127.0.0.1|1|e|active\nn\xff|a").unwrap_err().contains("line 2"));
     }
 
     #[test]

@@ -59,6 +59,5 @@ pub fn split(text: &str) -> Option<(u64, &str)> {
         .find_map(|word| word.strip_prefix("generation="))
         .and_then(|number| number.parse().ok())?;
     let count = rows.lines().filter(|line| !line.starts_with('#')).count();
-    rows.ends_with(&format!("# end {count}\n"))
-        .then_some((generation, rows))
+    rows.ends_with(&format!("# end {count}\n")).then_some((generation, rows))
 }

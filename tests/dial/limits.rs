@@ -27,11 +27,7 @@ fn o01_a_trickling_peer_ends_at_the_limit_and_delays_nobody() {
     let quick = answering("HTTP/1.1 204 No Content\r\n\r\n");
     let began = Instant::now();
     let answers = dial(&[call(in_head), reading(in_body), call(quick)]);
-    assert!(
-        began.elapsed() <= Duration::from_millis(3300),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() <= Duration::from_millis(3300), "{:?}", began.elapsed());
     assert_eq!(answers[0], Err(Fault::Timeout));
     let body = answers[1].as_ref().unwrap();
     assert_eq!((body.status, body.extent), (200, Extent::Cut));
@@ -45,19 +41,9 @@ fn a_peer_that_reads_nothing_cannot_hold_a_long_body() {
         thread::sleep(Duration::from_secs(20));
         drop(stream);
     });
-    let post = Call {
-        method: Method::Post,
-        body: vec![b'x'; 16 << 20],
-        ..reading(deaf)
-    };
+    let post = Call { method: Method::Post, body: vec![b'x'; 16 << 20], ..reading(deaf) };
     let began = Instant::now();
-    assert_eq!(
-        one(Call {
-            timeout: Duration::from_secs(1),
-            ..post
-        }),
-        Err(Fault::Timeout)
-    );
+    assert_eq!(one(Call { timeout: Duration::from_secs(1), ..post }), Err(Fault::Timeout));
     assert!(began.elapsed() <= Duration::from_millis(3300));
 }
 
@@ -71,19 +57,12 @@ fn o07_a_hanging_lookup_is_dns_and_is_not_asked_twice() {
             thread::park();
         }
     });
-    let dialer = Dialer::new(Options {
-        lookup,
-        ..Options::default()
-    });
+    let dialer = Dialer::new(Options { lookup, ..Options::default() });
     let healthy = answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let calls = [call_host("gw1.example.com", 80), call(healthy)];
     let began = Instant::now();
     let answers = dialer.dial(&calls, began + Duration::from_secs(20));
-    assert!(
-        began.elapsed() <= Duration::from_millis(3300),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() <= Duration::from_millis(3300), "{:?}", began.elapsed());
     assert_eq!(answers[0].as_ref().unwrap_err().word(), "dns");
     assert_eq!(answers[1].as_ref().unwrap().status, 200);
 
@@ -102,22 +81,11 @@ fn o07_lookups_that_hang_are_bounded_by_the_slots() {
             thread::park();
         }
     });
-    let dialer = Dialer::new(Options {
-        lookup,
-        slots: 2,
-        ..Options::default()
-    });
-    let short = |name: &str| Call {
-        timeout: Duration::from_millis(50),
-        ..call_host(name, 80)
-    };
+    let dialer = Dialer::new(Options { lookup, slots: 2, ..Options::default() });
+    let short = |name: &str| Call { timeout: Duration::from_millis(50), ..call_host(name, 80) };
     let calls = ["a.test", "b.test", "c.test", "d.test"].map(short);
     let answers = dialer.dial(&calls, Instant::now() + LIMIT);
-    assert!(
-        answers
-            .iter()
-            .all(|answer| answer.as_ref().unwrap_err().word() == "dns")
-    );
+    assert!(answers.iter().all(|answer| answer.as_ref().unwrap_err().word() == "dns"));
     assert_eq!(asked.load(Ordering::SeqCst), 2);
 }
 
@@ -130,18 +98,12 @@ fn o09_endless_bodies_and_heads_stop_at_their_caps() {
         while stream.write_all(&chunk).is_ok() {}
     });
     let bomb = answering(
-        [
-            b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n".as_slice(),
-            &vec![7; 2 << 20],
-        ]
-        .concat(),
+        [b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n".as_slice(), &vec![7; 2 << 20]]
+            .concat(),
     );
     let header = |size: usize| {
         let line = format!("X-Pad: {}\r\n", "a".repeat(1000));
-        answering(format!(
-            "HTTP/1.1 200 OK\r\n{}\r\n",
-            line.repeat(size / line.len())
-        ))
+        answering(format!("HTTP/1.1 200 OK\r\n{}\r\n", line.repeat(size / line.len())))
     };
     let began = Instant::now();
     let answers = dial(&[
@@ -154,18 +116,9 @@ fn o09_endless_bodies_and_heads_stop_at_their_caps() {
     assert!(began.elapsed() <= LIMIT, "{:?}", began.elapsed());
     let reply = |index: usize| answers[index].as_ref().unwrap();
     assert_eq!((reply(0).status, reply(0).extent), (200, Extent::Unread));
-    assert_eq!(
-        (reply(1).extent, reply(1).body.len()),
-        (Extent::TooLarge, BODY_MAX)
-    );
-    assert_eq!(
-        (reply(2).extent, reply(2).body.len()),
-        (Extent::TooLarge, BODY_MAX)
-    );
-    assert_eq!(
-        answers[3],
-        Err(Fault::NotHttp("response head over 16384 bytes".into()))
-    );
+    assert_eq!((reply(1).extent, reply(1).body.len()), (Extent::TooLarge, BODY_MAX));
+    assert_eq!((reply(2).extent, reply(2).body.len()), (Extent::TooLarge, BODY_MAX));
+    assert_eq!(answers[3], Err(Fault::NotHttp("response head over 16384 bytes".into())));
     assert_eq!(reply(4).status, 200, "a long but honest head fits");
 }
 
@@ -174,11 +127,8 @@ fn five_hundred_answers_come_back_in_the_order_of_the_calls() {
     let echo = || {
         peer(|mut stream| {
             let path = head(&mut stream).split(' ').nth(1).unwrap().to_owned();
-            let _ = write!(
-                stream,
-                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{path}",
-                path.len()
-            );
+            let _ =
+                write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{path}", path.len());
         })
     };
     let peers: Vec<_> = (0..10).map(|_| echo()).collect();
@@ -199,29 +149,11 @@ fn the_deadline_ends_calls_under_way_and_leaves_the_rest_unasked() {
     let (keep, _kept) = mpsc::channel();
     let keep = Mutex::new(keep);
     let silent = peer(move |stream| keep.lock().unwrap().send(stream).unwrap());
-    let calls = vec![
-        Call {
-            timeout: Duration::from_secs(60),
-            ..call(silent)
-        };
-        20
-    ];
-    let dialer = Dialer::new(Options {
-        slots: 8,
-        ..Options::default()
-    });
+    let calls = vec![Call { timeout: Duration::from_secs(60), ..call(silent) }; 20];
+    let dialer = Dialer::new(Options { slots: 8, ..Options::default() });
     let began = Instant::now();
     let answers = dialer.dial(&calls, began + Duration::from_secs(1));
-    assert!(
-        began.elapsed() <= Duration::from_secs(4),
-        "{:?}",
-        began.elapsed()
-    );
-    let count = |fault: Fault| {
-        answers
-            .iter()
-            .filter(|it| **it == Err(fault.clone()))
-            .count()
-    };
+    assert!(began.elapsed() <= Duration::from_secs(4), "{:?}", began.elapsed());
+    let count = |fault: Fault| answers.iter().filter(|it| **it == Err(fault.clone())).count();
     assert_eq!((count(Fault::Timeout), count(Fault::Unasked)), (8, 12));
 }

@@ -1,10 +1,5 @@
 //! The dialer against real loopback peers that misbehave as peers do.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::panic,
-    unreachable_pub
-)] // tests meet the world and panic to fail
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic, unreachable_pub)] // tests meet the world and panic to fail
 
 mod limits;
 mod peers;
@@ -40,17 +35,11 @@ fn o02_ipv6_hosts_are_bracketed_and_zones_stay_here() {
     let bad = call_host("fe80::2%nosuchif", 8080);
     let answers = dial(&[call_host("::1", port), bad, call_host("[::1]", port)]);
     assert_eq!(answers[0].as_ref().unwrap().status, 200);
-    assert_eq!(
-        answers[1],
-        Err(Fault::Local("unknown interface `nosuchif`".into()))
-    );
+    assert_eq!(answers[1], Err(Fault::Local("unknown interface `nosuchif`".into())));
     assert_eq!(answers[2].as_ref().unwrap().status, 200);
     for _ in 0..2 {
         let head = seen.recv().unwrap().to_ascii_lowercase();
-        assert!(
-            head.contains(&format!("\r\nhost: [::1]:{port}\r\n")),
-            "{head}"
-        );
+        assert!(head.contains(&format!("\r\nhost: [::1]:{port}\r\n")), "{head}");
         assert!(head.contains("\r\nconnection: close\r\n"), "{head}");
         assert!(head.contains("\r\nuser-agent: crowny-fed/"), "{head}");
         assert!(!head.contains("accept-encoding"), "{head}");
@@ -59,15 +48,9 @@ fn o02_ipv6_hosts_are_bracketed_and_zones_stay_here() {
 
 #[test]
 fn o02_a_known_zone_reaches_the_connect() {
-    let interface = if cfg!(target_os = "macos") {
-        "lo0"
-    } else {
-        "lo"
-    };
-    let zoned = Call {
-        timeout: Duration::from_secs(1),
-        ..call_host(&format!("fe80::1%{interface}"), 1)
-    };
+    let interface = if cfg!(target_os = "macos") { "lo0" } else { "lo" };
+    let zoned =
+        Call { timeout: Duration::from_secs(1), ..call_host(&format!("fe80::1%{interface}"), 1) };
     let fault = one(zoned).unwrap_err();
     assert!(!fault.to_string().contains("unknown interface"), "{fault}");
 }
@@ -87,23 +70,13 @@ fn o03_a_korean_name_is_asked_once_and_sent_as_a_label() {
         "XN--2I4BQ6H.EXAMPLE.COM",
     ];
     let calls = typed.map(|host| call_host(host, peer.port()));
-    let dialer = Dialer::new(Options {
-        lookup,
-        ..Options::default()
-    });
+    let dialer = Dialer::new(Options { lookup, ..Options::default() });
     let answers = dialer.dial(&calls, Instant::now() + LIMIT);
-    assert!(
-        answers
-            .iter()
-            .all(|answer| answer.as_ref().unwrap().status == 200)
-    );
+    assert!(answers.iter().all(|answer| answer.as_ref().unwrap().status == 200));
     for _ in typed {
         let head = seen.recv().unwrap();
         assert!(head.is_ascii());
-        assert!(
-            head.contains(&format!("xn--2i4bq6h.example.com:{}\r\n", peer.port())),
-            "{head}"
-        );
+        assert!(head.contains(&format!("xn--2i4bq6h.example.com:{}\r\n", peer.port())), "{head}");
     }
     assert_eq!(asked.lock().unwrap()["xn--2i4bq6h.example.com"], 1);
 }
@@ -116,10 +89,7 @@ fn o06_every_status_is_a_reply() {
         call(answering(line))
     });
     let answers = dial(&calls);
-    let seen: Vec<_> = answers
-        .iter()
-        .map(|answer| answer.as_ref().unwrap().status)
-        .collect();
+    let seen: Vec<_> = answers.iter().map(|answer| answer.as_ref().unwrap().status).collect();
     assert_eq!(seen, statuses);
 }
 
@@ -130,9 +100,7 @@ fn a_redirect_is_an_answer_and_is_not_followed() {
     let target = peer(move |_| {
         count.fetch_add(1, Ordering::SeqCst);
     });
-    let from = answering(format!(
-        "HTTP/1.1 302 Found\r\nLocation: http://{target}/\r\n\r\n"
-    ));
+    let from = answering(format!("HTTP/1.1 302 Found\r\nLocation: http://{target}/\r\n\r\n"));
     assert_eq!(one(reading(from)).unwrap().status, 302);
     assert_eq!(other.load(Ordering::SeqCst), 0);
 }
@@ -140,10 +108,7 @@ fn a_redirect_is_an_answer_and_is_not_followed() {
 #[test]
 fn a_name_without_address_is_dns_and_a_member_may_not_name_loopback() {
     let (lookup, _) = names(&[("inside.test", [127, 0, 0, 1])]);
-    let dialer = Dialer::new(Options {
-        lookup,
-        ..Options::default()
-    });
+    let dialer = Dialer::new(Options { lookup, ..Options::default() });
     let open = answering("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
     let inside = |loopback| Call {
         targets: Targets::Member { loopback },
@@ -151,15 +116,9 @@ fn a_name_without_address_is_dns_and_a_member_may_not_name_loopback() {
     };
     let calls = [call_host("nobody.test", 80), inside(false), inside(true)];
     let answers = dialer.dial(&calls, Instant::now() + LIMIT);
-    assert_eq!(
-        answers[0],
-        Err(Fault::Dns("`nobody.test` has no address".into()))
-    );
+    assert_eq!(answers[0], Err(Fault::Dns("`nobody.test` has no address".into())));
     let refused = answers[1].as_ref().unwrap_err();
-    assert_eq!(
-        refused.to_string(),
-        "local: loopback address 127.0.0.1, refused for members"
-    );
+    assert_eq!(refused.to_string(), "local: loopback address 127.0.0.1, refused for members");
     assert_eq!(answers[2].as_ref().unwrap().status, 200);
 }
 
@@ -180,15 +139,8 @@ fn o08_proxy_variables_are_ignored() {
     child.env("ALL_PROXY", format!("socks5://{proxy}"));
     let output = child.output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert!(
-        String::from_utf8_lossy(&output.stdout).contains("1 passed"),
-        "{output:?}"
-    );
-    assert_eq!(
-        asked.load(Ordering::SeqCst),
-        0,
-        "nothing may leave through the proxy"
-    );
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
+    assert_eq!(asked.load(Ordering::SeqCst), 0, "nothing may leave through the proxy");
 }
 
 #[test]
@@ -207,10 +159,7 @@ fn o10_each_wrong_peer_has_its_own_reason() {
         })
     };
     let text = "<center>The plain HTTP request was sent to HTTPS port</center>";
-    let hint = format!(
-        "HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\n\r\n{text}",
-        text.len()
-    );
+    let hint = format!("HTTP/1.1 400 Bad Request\r\nContent-Length: {}\r\n\r\n{text}", text.len());
     let tls = banner(b"\x15\x03\x01\x00\x02\x02\x46");
     let ssh = banner(b"SSH-2.0-OpenSSH_9.6\r\n");
     let cut = answering(
@@ -223,10 +172,7 @@ fn o10_each_wrong_peer_has_its_own_reason() {
     let resetting = peer(|mut stream| {
         let _ = stream.read(&mut [0]);
     });
-    let gone = TcpListener::bind("127.0.0.1:0")
-        .unwrap()
-        .local_addr()
-        .unwrap();
+    let gone = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let answers = dial(&[
         call(tls),
         call(ssh),
@@ -238,18 +184,12 @@ fn o10_each_wrong_peer_has_its_own_reason() {
         call(gone),
     ]);
     assert_eq!(answers[0].as_ref().unwrap_err().word(), "not-http");
-    assert_eq!(
-        answers[1],
-        Err(Fault::NotHttp("the answer is an SSH banner".into()))
-    );
+    assert_eq!(answers[1], Err(Fault::NotHttp("the answer is an SSH banner".into())));
     let hinted = answers[2].as_ref().unwrap();
     assert!(hinted.speaks_tls && hinted.status == 400 && hinted.extent == Extent::Unread);
     assert!(answers[3].as_ref().unwrap().speaks_tls);
     let cut = answers[4].as_ref().unwrap();
-    assert_eq!(
-        (cut.status, cut.extent, cut.body.len()),
-        (200, Extent::Cut, 40)
-    );
+    assert_eq!((cut.status, cut.extent, cut.body.len()), (200, Extent::Cut, 40));
     assert_eq!(answers[5], Err(Fault::Reset));
     assert_eq!(answers[6], Err(Fault::Reset));
     assert_eq!(answers[7], Err(Fault::Refused));
@@ -258,10 +198,7 @@ fn o10_each_wrong_peer_has_its_own_reason() {
 #[test]
 fn a_body_without_length_ends_whole_at_the_close() {
     let reply = one(reading(answering("HTTP/1.1 200 OK\r\n\r\nall of it"))).unwrap();
-    assert_eq!(
-        (reply.extent, reply.body.as_slice()),
-        (Extent::Whole, b"all of it".as_slice())
-    );
+    assert_eq!((reply.extent, reply.body.as_slice()), (Extent::Whole, b"all of it".as_slice()));
 }
 
 #[test]
@@ -271,11 +208,7 @@ fn a_post_carries_its_headers_and_exact_body_and_hears_an_early_refusal() {
         let mut body = [0; 5];
         stream.read_exact(&mut body).unwrap();
         let text = format!("{head}{}", String::from_utf8_lossy(&body));
-        let _ = write!(
-            stream,
-            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}",
-            text.len()
-        );
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{text}", text.len());
     });
     let early = peer(|mut stream| {
         head(&mut stream);
@@ -292,15 +225,8 @@ fn a_post_carries_its_headers_and_exact_body_and_hears_an_early_refusal() {
     };
     let answers = dial(&[post(echo, b"hello"), post(early, &vec![0; 1 << 20])]);
     let seen = String::from_utf8(answers[0].as_ref().unwrap().body.clone()).unwrap();
-    assert!(
-        seen.starts_with("post /register?x=1 http/1.1\r\n"),
-        "{seen}"
-    );
-    for line in [
-        "\r\ncontent-length: 5\r\n",
-        "\r\nx-kid: 152eb291\r\n",
-        "\r\n\r\nhello",
-    ] {
+    assert!(seen.starts_with("post /register?x=1 http/1.1\r\n"), "{seen}");
+    for line in ["\r\ncontent-length: 5\r\n", "\r\nx-kid: 152eb291\r\n", "\r\n\r\nhello"] {
         assert!(seen.contains(line), "{seen}");
     }
     assert_eq!(answers[1].as_ref().unwrap().status, 413);
@@ -309,14 +235,8 @@ fn a_post_carries_its_headers_and_exact_body_and_hears_an_early_refusal() {
 #[test]
 fn a_request_that_cannot_be_sent_is_local() {
     let peer = answering("HTTP/1.1 200 OK\r\n\r\n");
-    let long = Call {
-        headers: vec![("X".into(), "a".repeat(9000))],
-        ..call(peer)
-    };
-    let bad = Call {
-        headers: vec![("X".into(), "a\nb".into())],
-        ..call(peer)
-    };
+    let long = Call { headers: vec![("X".into(), "a".repeat(9000))], ..call(peer) };
+    let bad = Call { headers: vec![("X".into(), "a\nb".into())], ..call(peer) };
     for answer in dial(&[long, bad]) {
         assert_eq!(answer.unwrap_err().word(), "local");
     }

@@ -73,10 +73,7 @@ pub(crate) fn call(peer: SocketAddr) -> Call {
 }
 
 pub(crate) fn reading(peer: SocketAddr) -> Call {
-    Call {
-        read: Read::Body { max: BODY_MAX },
-        ..call(peer)
-    }
+    Call { read: Read::Body { max: BODY_MAX }, ..call(peer) }
 }
 
 pub(crate) fn dial(calls: &[Call]) -> Vec<Answer> {

@@ -35,11 +35,7 @@ fn gateway() -> (SocketAddr, PathBuf) {
             return;
         }
         let name = stream.conn.server_name().unwrap_or("none").to_owned();
-        let _ = write!(
-            stream,
-            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}",
-            name.len()
-        );
+        let _ = write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{name}", name.len());
         stream.conn.send_close_notify();
         let _ = stream.flush();
         let _ = stream.read(&mut [0]);
@@ -64,21 +60,13 @@ fn https(peer: SocketAddr, host_header: &str) -> Call {
 #[test]
 fn a_trusted_peer_answers_and_the_server_name_is_that_of_the_host_header() {
     let (gateway, ca_file) = gateway();
-    let dialer = Dialer::new(Options {
-        ca_file: Some(ca_file.clone()),
-        ..Options::default()
-    });
+    let dialer = Dialer::new(Options { ca_file: Some(ca_file.clone()), ..Options::default() });
     let deadline = Instant::now() + Duration::from_secs(20);
-    let answers = dialer.dial(
-        &[https(gateway, "gw.test:443"), https(gateway, "other.test")],
-        deadline,
-    );
+    let answers =
+        dialer.dial(&[https(gateway, "gw.test:443"), https(gateway, "other.test")], deadline);
     std::fs::remove_file(ca_file).unwrap();
     let reply = answers[0].as_ref().unwrap();
-    assert_eq!(
-        (reply.status, reply.body.as_slice()),
-        (200, b"gw.test".as_slice())
-    );
+    assert_eq!((reply.status, reply.body.as_slice()), (200, b"gw.test".as_slice()));
     assert_eq!(answers[1].as_ref().unwrap_err().word(), "tls");
 }
 
@@ -95,27 +83,15 @@ fn an_unknown_issuer_plain_http_and_silence_are_told_apart() {
     let closing = peer(|mut stream| {
         let _ = stream.read(&mut [0; 1024]);
     });
-    let trusting = Dialer::new(Options {
-        ca_file: Some(ca_file.clone()),
-        ..Options::default()
-    });
-    let calls = [talking, silent, closing].map(|peer| Call {
-        timeout: Duration::from_secs(2),
-        ..https(peer, "gw.test")
-    });
+    let trusting = Dialer::new(Options { ca_file: Some(ca_file.clone()), ..Options::default() });
+    let calls = [talking, silent, closing]
+        .map(|peer| Call { timeout: Duration::from_secs(2), ..https(peer, "gw.test") });
     let began = Instant::now();
     let answers = trusting.dial(&calls, began + Duration::from_secs(20));
     std::fs::remove_file(ca_file).unwrap();
-    let words: Vec<_> = answers
-        .iter()
-        .map(|it| it.as_ref().unwrap_err().word())
-        .collect();
+    let words: Vec<_> = answers.iter().map(|it| it.as_ref().unwrap_err().word()).collect();
     assert_eq!(words, ["tls", "timeout", "reset"]);
-    assert!(
-        began.elapsed() <= Duration::from_millis(3300),
-        "{:?}",
-        began.elapsed()
-    );
+    assert!(began.elapsed() <= Duration::from_millis(3300), "{:?}", began.elapsed());
     // Without the ca_file the peer is not trusted; a system without roots cannot even try.
     let word = one(https(gateway, "gw.test")).unwrap_err().word();
     assert!(["tls", "local"].contains(&word), "{word}");
@@ -124,14 +100,9 @@ fn an_unknown_issuer_plain_http_and_silence_are_told_apart() {
 #[test]
 fn a_missing_ca_file_is_local_and_names_the_file() {
     let file = PathBuf::from("/nonexistent/ca.pem");
-    let dialer = Dialer::new(Options {
-        ca_file: Some(file),
-        ..Options::default()
-    });
+    let dialer = Dialer::new(Options { ca_file: Some(file), ..Options::default() });
     let peer = answering("");
-    let fault = dialer
-        .dial(&[https(peer, "gw.test")], Instant::now() + LIMIT)
-        .remove(0);
+    let fault = dialer.dial(&[https(peer, "gw.test")], Instant::now() + LIMIT).remove(0);
     let fault = fault.unwrap_err();
     assert!(fault.to_string().contains("/nonexistent/ca.pem"), "{fault}");
     assert_eq!(fault.word(), "local");

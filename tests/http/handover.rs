@@ -18,29 +18,18 @@ const GET: &[u8] = b"GET /q/health HTTP/1.1\r\nHost: localhost\r\n\r\n";
 #[ignore = "entry of the child process"]
 fn child() {
     let allowed = Allowed::new(&[], ["127.0.0.1"]);
-    let mut options = Options {
-        allowed,
-        ..Options::default()
-    };
+    let mut options = Options { allowed, ..Options::default() };
     options.idle_exit = Some(Duration::from_millis(500));
     let seen = Seen::default();
     match std::env::var("CHILD").as_deref() {
         Ok("inherited") => {
             let listeners = listen::inherited().unwrap();
-            assert!(
-                listen::inherited().unwrap().len() <= 1,
-                "the variables are cleared"
-            );
+            assert!(listen::inherited().unwrap().len() <= 1, "the variables are cleared");
             serve(listeners, &options, &|request| answer(request, &seen)).unwrap();
         }
         Ok("refused") => {
             let refused = listen::inherited().unwrap_err();
-            assert!(
-                refused
-                    .to_string()
-                    .starts_with("inherited descriptor number 0"),
-                "{refused}"
-            );
+            assert!(refused.to_string().starts_with("inherited descriptor number 0"), "{refused}");
         }
         Ok("stdio") => {
             let (input, output) = stdio::handles().unwrap();
@@ -54,10 +43,7 @@ fn child() {
 fn start(mode: &str, shell: &str, stdin: Stdio, stdout: Stdio) -> Child {
     let binary = std::env::current_exe().unwrap();
     Command::new("sh")
-        .args([
-            "-c",
-            &format!("{shell}; exec \"$0\" --ignored --exact handover::child"),
-        ])
+        .args(["-c", &format!("{shell}; exec \"$0\" --ignored --exact handover::child")])
         .arg(binary)
         .env("CHILD", mode)
         .stdin(stdin)
@@ -83,10 +69,7 @@ fn ask(address: SocketAddr) -> Reply {
 fn two_listeners() -> [TcpListener; 2] {
     let four = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let six = TcpListener::bind((Ipv6Addr::LOCALHOST, 0));
-    [
-        four,
-        six.unwrap_or_else(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap()),
-    ]
+    [four, six.unwrap_or_else(|_| TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap())]
 }
 
 #[test]
@@ -94,12 +77,7 @@ fn every_inherited_listener_is_served() {
     let [one, two] = two_listeners();
     let addresses = [one.local_addr().unwrap(), two.local_addr().unwrap()];
     let shell = "exec 3<&0 4<&1 0</dev/null 1>/dev/null; export LISTEN_FDS=2 LISTEN_PID=$$";
-    let child = start(
-        "inherited",
-        shell,
-        OwnedFd::from(one).into(),
-        OwnedFd::from(two).into(),
-    );
+    let child = start("inherited", shell, OwnedFd::from(one).into(), OwnedFd::from(two).into());
     for address in addresses {
         assert_eq!(ask(address).status, 200);
     }
@@ -129,9 +107,7 @@ fn running_out_of_descriptors_is_survived() {
     let address = one.local_addr().unwrap();
     let shell = "ulimit -n 16; exec 1>/dev/null";
     let child = start("inherited", shell, OwnedFd::from(one).into(), Stdio::null());
-    let crowd: Vec<TcpStream> = (0..40)
-        .map(|_| TcpStream::connect(address).unwrap())
-        .collect();
+    let crowd: Vec<TcpStream> = (0..40).map(|_| TcpStream::connect(address).unwrap()).collect();
     // All sixteen are taken once the first of the crowd is answered and the last is not.
     let mut first = &crowd[0];
     first.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -139,12 +115,8 @@ fn running_out_of_descriptors_is_survived() {
     assert_eq!(Reply::read(&mut first, false).unwrap().status, 200);
     let mut last = &crowd[39];
     last.write_all(GET).unwrap();
-    last.set_read_timeout(Some(Duration::from_millis(100)))
-        .unwrap();
-    assert!(
-        last.read(&mut [0; 1]).is_err(),
-        "the crowd fits, nothing is tested"
-    );
+    last.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    assert!(last.read(&mut [0; 1]).is_err(), "the crowd fits, nothing is tested");
     drop(crowd);
     assert_eq!(ask(address).status, 200);
     assert_ends_well(child);
@@ -169,10 +141,7 @@ fn stdio_serves_one_accepted_connection() {
 fn serve_pair(input: OwnedFd, output: OwnedFd) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         let allowed = Allowed::new(&[], ["127.0.0.1"]);
-        let mut options = Options {
-            allowed,
-            ..Options::default()
-        };
+        let mut options = Options { allowed, ..Options::default() };
         options.limits.request = Duration::from_millis(500);
         options.limits.idle = Duration::from_millis(500);
         let seen = Seen::default();
@@ -202,10 +171,7 @@ fn stdio_works_over_pipes_and_keeps_its_limits() {
     sender.write_all(b"GET / HTTP/1.1\r\nX-A: ").unwrap();
     // The sender stays open: only the limit ends this.
     let all = drain(&mut receiver);
-    assert!(
-        all.starts_with("HTTP/1.1 200") && all.ends_with("ok"),
-        "{all}"
-    );
+    assert!(all.starts_with("HTTP/1.1 200") && all.ends_with("ok"), "{all}");
     server.join().unwrap();
 }
 
@@ -220,8 +186,5 @@ fn stdio_works_over_plain_files() {
     serve_pair(input.into(), output.into()).join().unwrap();
     let all = std::fs::read_to_string(&answered).unwrap();
     std::fs::remove_dir_all(&folder).unwrap();
-    assert!(
-        all.starts_with("HTTP/1.1 200") && all.ends_with("\r\n\r\nok"),
-        "{all}"
-    );
+    assert!(all.starts_with("HTTP/1.1 200") && all.ends_with("\r\n\r\nok"), "{all}");
 }

@@ -28,12 +28,7 @@ fn browser_pages_and_rebound_names_are_refused() {
             415,
             "content-type-not-json",
         ),
-        (
-            "POST /register",
-            "Host: localhost",
-            415,
-            "content-type-not-json",
-        ),
+        ("POST /register", "Host: localhost", 415, "content-type-not-json"),
         (
             "OPTIONS /register",
             "Host: localhost\r\nOrigin: http://localhost\r\nAccess-Control-Request-Method: POST",
@@ -46,47 +41,17 @@ fn browser_pages_and_rebound_names_are_refused() {
             403,
             "origin-not-allowed",
         ),
-        (
-            "POST /register",
-            "Content-Type: application/json",
-            400,
-            "host-missing",
-        ),
-        (
-            "POST /register",
-            "Host: localhost\r\nHost: localhost",
-            400,
-            "host-repeated",
-        ),
-        (
-            "POST /register",
-            "Host: \"><script>alert(1)</script>",
-            400,
-            "host-malformed",
-        ),
-        (
-            "POST http://evil.example/register",
-            "Host: localhost",
-            403,
-            "host-not-allowed",
-        ),
+        ("POST /register", "Content-Type: application/json", 400, "host-missing"),
+        ("POST /register", "Host: localhost\r\nHost: localhost", 400, "host-repeated"),
+        ("POST /register", "Host: \"><script>alert(1)</script>", 400, "host-malformed"),
+        ("POST http://evil.example/register", "Host: localhost", 403, "host-not-allowed"),
     ];
     for (line, headers, status, error) in cases {
         let all = served.send_all(format!("{line} HTTP/1.1\r\n{headers}\r\n{body_never_sent}"));
         let reply = Reply::read(&mut all.as_bytes(), false).unwrap();
-        assert_eq!(
-            (reply.status, reply.json()["error"].as_str()),
-            (status, Some(error)),
-            "{all}"
-        );
+        assert_eq!((reply.status, reply.json()["error"].as_str()), (status, Some(error)), "{all}");
         let lower = all.to_ascii_lowercase();
-        for never in [
-            "access-control",
-            "evil",
-            "rebind",
-            "<script",
-            "100 continue",
-        ] {
+        for never in ["access-control", "evil", "rebind", "<script", "100 continue"] {
             assert!(!lower.contains(never), "{never} in {all}");
         }
     }
@@ -119,14 +84,7 @@ fn broken_framing_is_refused_and_ends_the_connection() {
         let request = format!("POST /register HTTP/1.1\r\n{JSON}{headers}{}", smuggled());
         assert_refused_alone(&served, &request, 400);
     }
-    for line in [
-        "GET /../etc",
-        "GET /%2e%2e/etc",
-        "GET /%zz",
-        "GET /%ff",
-        "GET localhost",
-        "\0",
-    ] {
+    for line in ["GET /../etc", "GET /%2e%2e/etc", "GET /%zz", "GET /%ff", "GET localhost", "\0"] {
         let request = format!("{line} HTTP/1.1\r\nHost: localhost\r\n\r\n{}", smuggled());
         assert_refused_alone(&served, &request, 400);
     }
@@ -140,23 +98,13 @@ fn oversize_requests_are_refused_and_end_the_connection() {
     let served = Served::start(|_| {});
     let header = format!("X: {}\r\n", "a".repeat(1000));
     let megabyte = header.repeat(1024);
-    assert_refused_alone(
-        &served,
-        &format!("GET / HTTP/1.1\r\n{megabyte}\r\n{}", smuggled()),
-        431,
-    );
+    assert_refused_alone(&served, &format!("GET / HTTP/1.1\r\n{megabyte}\r\n{}", smuggled()), 431);
     let lines = "X: a\r\n".repeat(200);
-    assert_refused_alone(
-        &served,
-        &format!("GET / HTTP/1.1\r\n{lines}\r\n{}", smuggled()),
-        431,
-    );
+    assert_refused_alone(&served, &format!("GET / HTTP/1.1\r\n{lines}\r\n{}", smuggled()), 431);
     let body = "x".repeat(10 << 20);
     let declared = format!("Content-Length: {}\r\n\r\n{body}", body.len());
-    let chunked = format!(
-        "Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n",
-        body.len()
-    );
+    let chunked =
+        format!("Transfer-Encoding: chunked\r\n\r\n{:x}\r\n{body}\r\n0\r\n\r\n", body.len());
     let endless = "Content-Length: 18446744073709551615\r\n\r\n".to_owned();
     for tail in [declared, chunked] {
         let request = format!("POST /register HTTP/1.1\r\n{JSON}{tail}{}", smuggled());
@@ -175,15 +123,8 @@ fn smuggled() -> &'static str {
 fn assert_refused_alone(served: &Served, request: &str, status: u16) {
     let shown = &request[..request.len().min(120)];
     let all = served.send_all(request);
-    assert!(
-        all.starts_with(&format!("HTTP/1.1 {status} ")),
-        "{shown:?} gave {all:?}"
-    );
-    assert_eq!(
-        all.matches("HTTP/1.1 ").count(),
-        1,
-        "{shown:?} gave {all:?}"
-    );
+    assert!(all.starts_with(&format!("HTTP/1.1 {status} ")), "{shown:?} gave {all:?}");
+    assert_eq!(all.matches("HTTP/1.1 ").count(), 1, "{shown:?} gave {all:?}");
 }
 
 /// Closing on unread input resets the connection and can take the answer with it; a refusal must
@@ -193,10 +134,7 @@ fn a_refusal_is_not_lost_in_a_reset() {
     let served = Served::start(|_| {});
     let body = "x".repeat(100_000);
     let mut stream = served.connect();
-    let head = format!(
-        "POST / HTTP/1.1\r\n{JSON}Content-Length: {}\r\n\r\n",
-        body.len()
-    );
+    let head = format!("POST / HTTP/1.1\r\n{JSON}Content-Length: {}\r\n\r\n", body.len());
     stream.write_all((head + &body).as_bytes()).unwrap();
     let mut all = String::new();
     stream.read_to_string(&mut all).expect("a clean end");
@@ -233,16 +171,11 @@ fn expect_is_answered_and_chunks_are_read() {
     assert_eq!(Reply::read(&mut stream, true).unwrap().status, 100);
     stream.write_all(&[b'x'; 2048]).unwrap();
     assert_eq!(Reply::read(&mut stream, false).unwrap().body, b"2048");
-    stream
-        .write_all(b"GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        .unwrap();
+    stream.write_all(b"GET /next HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     assert_eq!(Reply::read(&mut stream, false).unwrap().body, b"ok");
 
     let chunks = "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3;x=y\r\nabc\r\n0\r\n\r\n";
     let all = served.send_all(format!("POST / HTTP/1.1\r\n{JSON}{chunks}{}", smuggled()));
-    assert!(
-        all.starts_with("HTTP/1.1 200") && all.ends_with("\r\n\r\n8"),
-        "{all}"
-    );
+    assert!(all.starts_with("HTTP/1.1 200") && all.ends_with("\r\n\r\n8"), "{all}");
     assert_eq!(served.seen(), ["POST / 2048", "GET /next 0", "POST / 8"]);
 }

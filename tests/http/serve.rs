@@ -14,10 +14,7 @@ fn korean_text_has_its_byte_length() {
     let get = served.get("/q/peers");
     assert_eq!(get.body, "{\"peers\":[\"서울-1\"]}".as_bytes());
     assert_eq!(get.header("content-length"), Some("22"));
-    assert_eq!(
-        get.header("content-type"),
-        Some("application/json; charset=utf-8")
-    );
+    assert_eq!(get.header("content-type"), Some("application/json; charset=utf-8"));
     assert_eq!(get.header("x-content-type-options"), Some("nosniff"));
     assert_eq!(get.header("cache-control"), Some("no-store"));
 
@@ -28,16 +25,11 @@ fn korean_text_has_its_byte_length() {
     assert_eq!(drain(&mut stream), "");
     let named = |reply: &Reply| {
         let fields = reply.head.lines().map(|line| line.to_ascii_lowercase());
-        fields
-            .filter(|line| !line.starts_with("connection"))
-            .collect::<Vec<_>>()
+        fields.filter(|line| !line.starts_with("connection")).collect::<Vec<_>>()
     };
     let dateless = |lines: Vec<String>| {
         let count = lines.len();
-        let kept: Vec<_> = lines
-            .into_iter()
-            .filter(|line| !line.starts_with("date: "))
-            .collect();
+        let kept: Vec<_> = lines.into_iter().filter(|line| !line.starts_with("date: ")).collect();
         assert_eq!(kept.len() + 1, count, "one Date header");
         kept
     };
@@ -53,9 +45,7 @@ fn slow_clients_are_closed_and_hold_up_nobody() {
     let start = Instant::now();
     let mut slow: Vec<TcpStream> = (0..50).map(|_| served.connect()).collect();
     for stream in &mut slow {
-        stream
-            .write_all(b"GET /q/health HTTP/1.1\r\nX-A: ")
-            .unwrap();
+        stream.write_all(b"GET /q/health HTTP/1.1\r\nX-A: ").unwrap();
     }
     let mut stopped = served.connect();
     let head = format!("POST /register HTTP/1.1\r\n{JSON}Content-Length: 1000\r\n\r\n{{");
@@ -63,28 +53,15 @@ fn slow_clients_are_closed_and_hold_up_nobody() {
 
     let asked = Instant::now();
     assert_eq!(served.get("/q/health").status, 200);
-    assert!(
-        asked.elapsed() < limit,
-        "a normal request waited {:?}",
-        asked.elapsed()
-    );
+    assert!(asked.elapsed() < limit, "a normal request waited {:?}", asked.elapsed());
 
     let reply = Reply::read(&mut stopped, false).unwrap();
-    assert_eq!(
-        (reply.status, reply.header("connection")),
-        (408, Some("close"))
-    );
+    assert_eq!((reply.status, reply.header("connection")), (408, Some("close")));
     for stream in &mut slow {
-        stream
-            .set_read_timeout(Some(Duration::from_millis(20)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
         wait_until("a dribbling client is cut off", || is_cut_off(stream));
     }
-    assert!(
-        start.elapsed() < 10 * limit,
-        "closing took {:?}",
-        start.elapsed()
-    );
+    assert!(start.elapsed() < 10 * limit, "closing took {:?}", start.elapsed());
     assert_eq!(served.seen(), ["GET /q/health 0"]);
 }
 
@@ -109,8 +86,7 @@ fn silent_and_idle_connections_are_closed() {
     assert_eq!(drain(&mut served.connect()), "");
     let mut kept = served.connect();
     for _ in 0..3 {
-        kept.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-            .unwrap();
+        kept.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         assert_eq!(Reply::read(&mut kept, false).unwrap().status, 200);
     }
     assert_eq!(drain(&mut kept), "");
@@ -124,9 +100,7 @@ fn a_client_that_never_reads_is_dropped() {
         options.idle_exit = Some(Duration::from_millis(100));
     });
     let mut stream = served.connect();
-    stream
-        .write_all(b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        .unwrap();
+    stream.write_all(b"GET /big HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     let mut first = [0; 9];
     stream.read_exact(&mut first).unwrap();
     served.ended();
@@ -140,10 +114,7 @@ fn good_requests_may_be_sent_ahead() {
     let last = "GET /c HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let all = served.send_all(format!("{get}{post}{get}{post}{last}"));
     assert_eq!(all.matches("HTTP/1.1 200").count(), 5, "{all}");
-    assert_eq!(
-        served.seen(),
-        ["GET /a 0", "POST /b 3", "GET /a 0", "POST /b 3", "GET /c 0"]
-    );
+    assert_eq!(served.seen(), ["GET /a 0", "POST /b 3", "GET /a 0", "POST /b 3", "GET /c 0"]);
 }
 
 /// A handler that takes longer than the limit: whoever waits behind it was not late.
@@ -160,8 +131,7 @@ fn a_busy_server_is_not_the_clients_fault() {
     }
     let held = served.hold.lock().unwrap();
     let mut busy = served.connect();
-    busy.write_all(b"GET /hold HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        .unwrap();
+    busy.write_all(b"GET /hold HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     wait_until("the handler is busy", || !served.seen().is_empty());
     let start = Instant::now();
     for stream in &mut halves {
@@ -179,19 +149,14 @@ fn a_busy_server_is_not_the_clients_fault() {
 fn old_http_is_answered_and_closed() {
     let served = Served::start(|_| {});
     let all = served.send_all("GET / HTTP/1.0\r\nHost: localhost\r\n\r\n");
-    assert!(
-        all.starts_with("HTTP/1.0 200") && all.ends_with("\r\n\r\nok"),
-        "{all}"
-    );
+    assert!(all.starts_with("HTTP/1.0 200") && all.ends_with("\r\n\r\nok"), "{all}");
 }
 
 #[test]
 fn a_client_may_close_its_side_before_it_reads() {
     let served = Served::start(|_| {});
     let mut stream = served.connect();
-    stream
-        .write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        .unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     stream.shutdown(Shutdown::Write).unwrap();
     assert!(drain(&mut stream).ends_with("\r\n\r\nok"));
     let mut cut = served.connect();
@@ -223,13 +188,11 @@ fn idle_exit_waits_for_open_connections() {
     let limit = Duration::from_millis(200);
     let served = Served::start(move |options| options.idle_exit = Some(limit));
     let mut open = served.connect();
-    open.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        .unwrap();
+    open.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     Reply::read(&mut open, false).unwrap();
     let start = Instant::now();
     wait_until("the limit has passed", || start.elapsed() > 3 * limit);
-    open.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        .unwrap();
+    open.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
     assert_eq!(Reply::read(&mut open, false).unwrap().status, 200);
     drop(open);
     served.ended();
@@ -248,13 +211,8 @@ fn connections_over_the_limit_wait_their_turn() {
     for stream in &mut waiting {
         stream.write_all(request).unwrap();
     }
-    waiting[0]
-        .set_read_timeout(Some(Duration::from_millis(100)))
-        .unwrap();
-    assert!(
-        waiting[0].read(&mut [0; 1]).is_err(),
-        "a connection over the limit was served"
-    );
+    waiting[0].set_read_timeout(Some(Duration::from_millis(100))).unwrap();
+    assert!(waiting[0].read(&mut [0; 1]).is_err(), "a connection over the limit was served");
     waiting[0].set_read_timeout(Some(PATIENCE)).unwrap();
     drop(held);
     for stream in &mut waiting {
@@ -268,29 +226,15 @@ fn each_answered_request_gives_one_access_line() {
     let (sender, lines) = mpsc::channel::<String>();
     let served = Served::start(|options| {
         // Leaked so that the callback outlives the options; one per run of this test.
-        options.access = Some(Box::leak(Box::new(
-            move |access: &crowny_fed::http::Access| {
-                let line = format!(
-                    "{} {} {}",
-                    access.method.as_str(),
-                    access.path,
-                    access.status
-                );
-                sender.send(line).unwrap();
-            },
-        )));
+        options.access = Some(Box::leak(Box::new(move |access: &crowny_fed::http::Access| {
+            let line = format!("{} {} {}", access.method.as_str(), access.path, access.status);
+            sender.send(line).unwrap();
+        })));
     });
     served.get("/nodes/%EC%84%9C%EC%9A%B8%22x");
     served.send("OPTIONS /a%0ab HTTP/1.1\r\nHost: localhost\r\n\r\n");
     served.get("/panic");
     let wait = || lines.recv_timeout(PATIENCE).unwrap();
     let seen = [wait(), wait(), wait()];
-    assert_eq!(
-        seen,
-        [
-            "GET /nodes/서울\\\"x 200",
-            "OTHER /a%0ab 405",
-            "GET /panic 500"
-        ]
-    );
+    assert_eq!(seen, ["GET /nodes/서울\\\"x 200", "OTHER /a%0ab 405", "GET /panic 500"]);
 }

@@ -37,10 +37,7 @@ impl Served {
         let (noted, stopper, held) = (seen.clone(), stop.clone(), hold.clone());
         let thread = std::thread::spawn(move || {
             let allowed = Allowed::new(&[address], ["gw.example.org"]);
-            let mut options = Options {
-                allowed,
-                ..Options::default()
-            };
+            let mut options = Options { allowed, ..Options::default() };
             options.stop = Some(stopper);
             change(&mut options);
             let handler = |request: &Request| {
@@ -51,13 +48,7 @@ impl Served {
             };
             serve(vec![listener], &options, &handler).unwrap();
         });
-        Served {
-            address,
-            seen,
-            hold,
-            stop,
-            thread: Some(thread),
-        }
+        Served { address, seen, hold, stop, thread: Some(thread) }
     }
 
     pub fn connect(&self) -> TcpStream {
@@ -103,10 +94,7 @@ impl Drop for Served {
         self.stop.stop();
         if let Some(thread) = self.thread.take() {
             let ended = thread.join();
-            assert!(
-                ended.is_ok() || std::thread::panicking(),
-                "the server thread panicked"
-            );
+            assert!(ended.is_ok() || std::thread::panicking(), "the server thread panicked");
         }
     }
 }
@@ -121,10 +109,7 @@ pub fn answer(request: &Request, seen: &Seen) -> Response {
         "/panic" => panic!("asked to"),
         "/bad-header" => {
             let headers = vec![("x-name", "서울\r\nX: y".to_owned())];
-            Response {
-                headers,
-                ..Response::text("")
-            }
+            Response { headers, ..Response::text("") }
         }
         "/continue" => Response::text("").status(100),
         "/none" => Response::text("dropped").status(204),
@@ -155,16 +140,8 @@ impl Reply {
         }
         let head = String::from_utf8(head).unwrap();
         let status = head[9..12].parse().unwrap();
-        let mut reply = Reply {
-            status,
-            head,
-            body: Vec::new(),
-        };
-        let length = if bodiless {
-            None
-        } else {
-            reply.header("content-length")
-        };
+        let mut reply = Reply { status, head, body: Vec::new() };
+        let length = if bodiless { None } else { reply.header("content-length") };
         reply.body = vec![0; length.map_or(0, |text| text.parse().unwrap())];
         stream.read_exact(&mut reply.body).ok()?;
         Some(reply)
@@ -187,11 +164,7 @@ pub fn drain(stream: &mut impl Read) -> String {
     let mut all = Vec::new();
     let ended = stream.read_to_end(&mut all);
     let kind = ended.as_ref().map_err(std::io::Error::kind);
-    assert_ne!(
-        kind,
-        Err(std::io::ErrorKind::WouldBlock),
-        "never closed after {all:?}"
-    );
+    assert_ne!(kind, Err(std::io::ErrorKind::WouldBlock), "never closed after {all:?}");
     String::from_utf8_lossy(&all).into_owned()
 }
 

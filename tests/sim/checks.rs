@@ -27,16 +27,9 @@ impl Published {
         };
         let note = SignedNote::parse(&root).unwrap_or_else(|error| panic!("SEED={seed}: {error}"));
         let size = Checkpoint::parse(&note.body).unwrap().size;
-        assert!(
-            size >= self.size,
-            "SEED={seed}: from {} to {size} lines",
-            self.size
-        );
+        assert!(size >= self.size, "SEED={seed}: from {} to {size} lines", self.size);
         let journal = journal(host);
-        assert!(
-            journal.starts_with(&self.lines),
-            "SEED={seed}: a published line changed"
-        );
+        assert!(journal.starts_with(&self.lines), "SEED={seed}: a published line changed");
         let end = journal
             .split_inclusive(|byte| *byte == b'\n')
             .take(size as usize)
@@ -47,10 +40,7 @@ impl Published {
             let map = String::from_utf8(map).unwrap();
             let (_, rows) = split(&map).unwrap_or_else(|| panic!("SEED={seed}: half a map: {map}"));
             let has_rows = rows.lines().count() > 1;
-            assert!(
-                has_rows || !self.had_rows,
-                "SEED={seed}: the map was emptied"
-            );
+            assert!(has_rows || !self.had_rows, "SEED={seed}: the map was emptied");
             self.had_rows |= has_rows;
         }
     }
@@ -59,27 +49,16 @@ impl Published {
 /// Everything on disk agrees with everything else.
 pub fn whole(host: &SimHost, seed: u64) {
     let layout = host.config().layout;
-    let disk = Disk {
-        host,
-        layout: &layout,
-    };
+    let disk = Disk { host, layout: &layout };
     audit(&disk, Depth::Full).unwrap_or_else(|failure| panic!("SEED={seed}: {failure}"));
 }
 
 /// Nobody is doubted.
 pub fn all_alive(host: &SimHost, seed: u64) {
     let layout = host.config().layout;
-    let view = View::open(Disk {
-        host,
-        layout: &layout,
-    })
-    .unwrap();
+    let view = View::open(Disk { host, layout: &layout }).unwrap();
     for (id, member) in view.fold.membership.members() {
-        assert_eq!(
-            member.standing.liveness,
-            Liveness::Alive,
-            "SEED={seed}: {id}"
-        );
+        assert_eq!(member.standing.liveness, Liveness::Alive, "SEED={seed}: {id}");
     }
 }
 

@@ -1,11 +1,6 @@
 //! Whole nodes, whole ticks, one seed: three gateways watch each other through faults of disk,
 //! network, clock and power. `SEED=7 cargo test --test sim` replays one run.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::panic,
-    unreachable_pub
-)] // tests meet the world and panic to fail
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic, unreachable_pub)] // tests meet the world and panic to fail
 
 mod checks;
 mod three;
@@ -20,11 +15,7 @@ fn seeds() -> Vec<u64> {
     if let Ok(seed) = std::env::var("SEED") {
         return vec![seed.parse().unwrap()];
     }
-    let count = if std::env::var_os("CROWNY_FED_FULL").is_some() {
-        3_000
-    } else {
-        60
-    };
+    let count = if std::env::var_os("CROWNY_FED_FULL").is_some() { 3_000 } else { 60 };
     (1..=count).collect()
 }
 
@@ -90,17 +81,13 @@ fn an_observer_without_a_network_buries_nobody_and_recovers_at_once() {
     }
     for _ in 0..40 {
         three.world.pass(30_000);
-        let Ended::Done(report) = tick(&three.hosts[0]).unwrap() else {
-            panic!("locked")
-        };
+        let Ended::Done(report) = tick(&three.hosts[0]).unwrap() else { panic!("locked") };
         assert!(report.decision.blind && report.decision.verdicts.is_empty());
     }
     assert!(checks::map(&three.hosts[0]).contains("|alive|"));
     three.heal();
     three.world.pass(30_000);
-    let Ended::Done(report) = tick(&three.hosts[0]).unwrap() else {
-        panic!("locked")
-    };
+    let Ended::Done(report) = tick(&three.hosts[0]).unwrap() else { panic!("locked") };
     assert!(!report.decision.blind);
     checks::all_alive(&three.hosts[0], 1);
 }
@@ -115,18 +102,10 @@ fn a_long_sleep_ages_nobody() {
     }
     three.hosts[1].serve(false);
     three.world.pass(50 * 30_000);
-    let Ended::Done(report) = tick(&three.hosts[0]).unwrap() else {
-        panic!("locked")
-    };
-    assert!(
-        report.decision.verdicts.is_empty(),
-        "{:?}",
-        report.decision.verdicts
-    );
+    let Ended::Done(report) = tick(&three.hosts[0]).unwrap() else { panic!("locked") };
+    assert!(report.decision.verdicts.is_empty(), "{:?}", report.decision.verdicts);
     three.world.pass(30_000);
-    let Ended::Done(report) = tick(&three.hosts[0]).unwrap() else {
-        panic!("locked")
-    };
+    let Ended::Done(report) = tick(&three.hosts[0]).unwrap() else { panic!("locked") };
     assert_eq!(report.decision.verdicts.len(), 1);
     assert_eq!(report.decision.verdicts[0].to.liveness, Liveness::Suspect);
 }
@@ -140,9 +119,7 @@ fn a_jumping_wall_clock_changes_no_verdict() {
         for (round, step) in (0..).zip(steps.iter().cycle().take(24)) {
             three.hosts[0].step_clock(*step);
             three.hosts[1].serve(!(4..14).contains(&round));
-            let Ended::Done(report) = tick(&three.hosts[0]).unwrap() else {
-                panic!("locked")
-            };
+            let Ended::Done(report) = tick(&three.hosts[0]).unwrap() else { panic!("locked") };
             told.extend(report.decision.verdicts);
             three.world.pass(30_000);
         }
@@ -150,13 +127,6 @@ fn a_jumping_wall_clock_changes_no_verdict() {
         told
     };
     let steady = verdicts(&[0]);
-    assert!(
-        steady
-            .iter()
-            .any(|verdict| verdict.to.liveness == Liveness::Dead)
-    );
-    assert_eq!(
-        steady,
-        verdicts(&[-86_400_000, 63_072_000_000, -1_700_000_000_000, 400_000])
-    );
+    assert!(steady.iter().any(|verdict| verdict.to.liveness == Liveness::Dead));
+    assert_eq!(steady, verdicts(&[-86_400_000, 63_072_000_000, -1_700_000_000_000, 400_000]));
 }

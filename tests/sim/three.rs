@@ -20,17 +20,11 @@ impl Three {
     pub fn found(seed: u64) -> Self {
         let world = World::new(seed);
         let names: Vec<String> = (1..=3).map(|n| format!("10.0.0.{n}:9160")).collect();
-        let hosts: Vec<SimHost> = (1..=3)
-            .map(|n| world.add(&names[n - 1], config(n)))
-            .collect();
+        let hosts: Vec<SimHost> = (1..=3).map(|n| world.add(&names[n - 1], config(n))).collect();
         for (at, host) in hosts.iter().enumerate() {
             begin(host, at + 1);
         }
-        Three {
-            world,
-            names,
-            hosts,
-        }
+        Three { world, names, hosts }
     }
 
     /// One random mishap, or none.
@@ -60,9 +54,7 @@ impl Three {
         for (host, from) in self.hosts.iter().zip(&self.names) {
             host.serve(true);
             host.disk(|disk| disk.restart());
-            self.names
-                .iter()
-                .for_each(|to| self.world.link(from, to, true));
+            self.names.iter().for_each(|to| self.world.link(from, to, true));
         }
     }
 }
@@ -80,9 +72,7 @@ fn config(n: usize) -> crowny_fed::config::Config {
         color: Colour::Never,
         lang: Lang::En,
     };
-    assemble(&common, &Peers::default(), None, Path::new("/"))
-        .unwrap()
-        .config
+    assemble(&common, &Peers::default(), None, Path::new("/")).unwrap().config
 }
 
 fn begin(host: &SimHost, n: usize) {
@@ -95,8 +85,7 @@ fn begin(host: &SimHost, n: usize) {
     };
     let config = host.config();
     found(host, &config.layout, &founding).unwrap();
-    let rows: String = (1..=3)
-        .map(|peer| format!("n{peer}|10.0.0.{peer}|9160|edge|active\n"))
-        .collect();
+    let rows: String =
+        (1..=3).map(|peer| format!("n{peer}|10.0.0.{peer}|9160|edge|active\n")).collect();
     host.disk(|disk| disk.put(&config.peers, rows.as_bytes()));
 }

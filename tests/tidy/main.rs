@@ -1,10 +1,5 @@
 //! House rules as tests: who may import whom, how long a file may be, that no file is an orphan.
-#![allow(
-    clippy::disallowed_methods,
-    clippy::unwrap_used,
-    clippy::panic,
-    unreachable_pub
-)] // tests meet the world and panic to fail
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic, unreachable_pub)] // tests meet the world and panic to fail
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,12 +13,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
     ("journal", &["journal", "protocol", "auth"]),
     ("wire", &["wire", "journal", "protocol", "auth"]),
     ("host", &["host", "host::real", "wire", "protocol"]),
-    (
-        "store",
-        &[
-            "store", "journal", "wire", "protocol", "auth", "host", "error", "layout",
-        ],
-    ),
+    ("store", &["store", "journal", "wire", "protocol", "auth", "host", "error", "layout"]),
     (
         "cycle",
         &[
@@ -31,16 +21,8 @@ const LAYERS: [(&str, &[&str]); 10] = [
             "config",
         ],
     ),
-    (
-        "http",
-        &[
-            "http", "cycle", "store", "journal", "wire", "protocol", "host", "error", "config",
-        ],
-    ),
-    (
-        "sim",
-        &["sim", "http", "wire", "protocol", "host", "config"],
-    ),
+    ("http", &["http", "cycle", "store", "journal", "wire", "protocol", "host", "error", "config"]),
+    ("sim", &["sim", "http", "wire", "protocol", "host", "config"]),
     (
         "command",
         &[
@@ -79,12 +61,6 @@ const WORLD: [&str; 9] = [
 const REAL: [&str; 4] = ["real", "dial", "owner", "path"];
 /// Longest file in lines, tests at its end included.
 const LINES_MAX: usize = 400;
-/// Files that may be longer, and why.
-const LONGER: [(&str, &str); 1] = [(
-    "src/store/ledger.rs",
-    "one order of writes, which a reader must see in one place",
-)];
-
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -106,9 +82,7 @@ fn rust_files(folder: &Path) -> Vec<PathBuf> {
 /// Code without comments and string contents, good enough for naming rules.
 fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
-    let lines = text
-        .lines()
-        .map(|line| line.split("//").next().unwrap_or(""));
+    let lines = text.lines().map(|line| line.split("//").next().unwrap_or(""));
     lines.collect::<Vec<_>>().join("\n")
 }
 
@@ -117,10 +91,8 @@ fn imports(code: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (at, _) in code.match_indices("crate::") {
         let rest = &code[at + "crate::".len()..];
-        let path: String = rest
-            .chars()
-            .take_while(|c| c.is_alphanumeric() || *c == '_' || *c == ':')
-            .collect();
+        let path: String =
+            rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_' || *c == ':').collect();
         found.insert(path.trim_end_matches(':').to_owned());
     }
     found
@@ -148,11 +120,7 @@ fn each_layer_imports_only_what_its_row_allows() {
             }
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "imports across the walls:\n{}",
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "imports across the walls:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -181,11 +149,7 @@ fn pure_folders_never_name_the_world() {
             );
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "the world in a pure file:\n{}",
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "the world in a pure file:\n{}", wrong.join("\n"));
 }
 
 #[test]
@@ -194,11 +158,7 @@ fn no_file_is_too_long_or_an_orphan() {
     for file in rust_files(&src) {
         let name = file.strip_prefix(root()).unwrap().display().to_string();
         let lines = fs::read_to_string(&file).unwrap().lines().count();
-        let excused = LONGER.iter().any(|(longer, _)| *longer == name);
-        assert!(
-            excused || lines <= LINES_MAX,
-            "{name} has {lines} lines, at most {LINES_MAX}"
-        );
+        assert!(lines <= LINES_MAX, "{name} has {lines} lines, at most {LINES_MAX}");
         let stem = file.file_stem().unwrap().to_str().unwrap();
         if ["lib", "main", "mod"].contains(&stem) {
             continue;
@@ -206,14 +166,9 @@ fn no_file_is_too_long_or_an_orphan() {
         let folder = file.parent().unwrap();
         let beside = folder.with_extension("rs");
         let parents = [folder.join("mod.rs"), folder.join("lib.rs"), beside];
-        let declared = parents
-            .iter()
-            .filter(|parent| parent.is_file())
-            .any(|parent| {
-                code(parent)
-                    .lines()
-                    .any(|line| line.trim_end().ends_with(&format!("mod {stem};")))
-            });
+        let declared = parents.iter().filter(|parent| parent.is_file()).any(|parent| {
+            code(parent).lines().any(|line| line.trim_end().ends_with(&format!("mod {stem};")))
+        });
         assert!(declared, "{name} is declared by no module");
     }
 }

@@ -10,9 +10,7 @@ use crowny_fed::journal::tile::Tile;
 use serde_json::Value;
 
 pub fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("fixtures/vectors")
-        .join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/vectors").join(name)
 }
 
 pub fn bytes(name: &str) -> Vec<u8> {
@@ -28,12 +26,7 @@ pub fn json(name: &str) -> Value {
 }
 
 pub fn strings(value: &Value) -> Vec<&str> {
-    value
-        .as_array()
-        .into_iter()
-        .flatten()
-        .map(|entry| entry.as_str().expect("text"))
-        .collect()
+    value.as_array().into_iter().flatten().map(|entry| entry.as_str().expect("text")).collect()
 }
 
 pub fn hex(text: &str) -> Hash {

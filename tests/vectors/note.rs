@@ -41,10 +41,7 @@ fn go_notes_good_malformed_and_unverified() {
         assert_eq!(names, strings(&case["verified"]));
         let mut altered = note.clone();
         altered.body.insert(0, ' ');
-        assert!(matches!(
-            altered.verify(&known),
-            Err(NoteError::BadSignature { .. })
-        ));
+        assert!(matches!(altered.verify(&known), Err(NoteError::BadSignature { .. })));
     }
     for case in go["unverified"].as_array().expect("cases") {
         let note = parse(&case["note"]).expect("a well-formed note");
@@ -57,17 +54,11 @@ fn go_notes_good_malformed_and_unverified() {
     }
     let not_utf8 = strings(&go["malformed_bytes_hex"]);
     assert_eq!(not_utf8.len(), 1);
-    assert_eq!(
-        SignedNote::parse(unhex(not_utf8[0])),
-        Err(NoteError::NotUtf8)
-    );
+    assert_eq!(SignedNote::parse(unhex(not_utf8[0])), Err(NoteError::NotUtf8));
     let many = &go["too_many_signatures"];
     let line = many["signature_line"].as_str().expect("a line");
     let lines = line.repeat(many["repeat"].as_u64().expect("a count") as usize);
-    assert_eq!(
-        SignedNote::parse(format!("x\n\n{lines}")),
-        Err(NoteError::TooManySignatures)
-    );
+    assert_eq!(SignedNote::parse(format!("x\n\n{lines}")), Err(NoteError::TooManySignatures));
 }
 
 #[test]

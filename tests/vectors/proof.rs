@@ -31,11 +31,7 @@ fn json_files(folder: &Path, found: &mut Vec<PathBuf>) {
 /// text stands for its own hash here, so that the case meets the rule and not the length check.
 fn case_hash(value: &Value) -> Option<Hash> {
     let bytes = STANDARD.decode(value.as_str()?).ok()?;
-    if bytes.starts_with(b"don't care ") {
-        Some(leaf_hash(&bytes))
-    } else {
-        base64_hash(value)
-    }
+    if bytes.starts_with(b"don't care ") { Some(leaf_hash(&bytes)) } else { base64_hash(value) }
 }
 
 /// Whether the case verifies.
@@ -51,28 +47,14 @@ fn holds(case: &Value) -> bool {
             return false;
         };
         let (index, size) = (number("leafIdx"), number("treeSize"));
-        verify_inclusion(&Inclusion {
-            leaf,
-            index,
-            size,
-            path: &path,
-            root,
-        })
-        .is_ok()
+        verify_inclusion(&Inclusion { leaf, index, size, path: &path, root }).is_ok()
     } else {
         let (Some(old_root), Some(new_root)) = (hash("root1"), hash("root2")) else {
             return false;
         };
         let (old_size, new_size) = (number("size1"), number("size2"));
         let path = &path;
-        verify_consistency(&Consistency {
-            old_size,
-            old_root,
-            new_size,
-            new_root,
-            path,
-        })
-        .is_ok()
+        verify_consistency(&Consistency { old_size, old_root, new_size, new_root, path }).is_ok()
     }
 }
 
@@ -85,13 +67,7 @@ fn all_transparency_dev_cases_agree() {
     for file in files {
         let case: Value = serde_json::from_slice(&fs::read(&file).expect("a file")).expect("json");
         let refused = case["wantErr"].as_bool().expect("a verdict");
-        assert_eq!(
-            holds(&case),
-            !refused,
-            "{}: {}",
-            file.display(),
-            case["desc"]
-        );
+        assert_eq!(holds(&case), !refused, "{}: {}", file.display(), case["desc"]);
         accepted += u32::from(!refused);
     }
     assert_eq!(accepted, 12, "and the other 184 are refused");
@@ -102,79 +78,35 @@ fn all_transparency_dev_cases_agree() {
 fn small_trees_empty_and_equal_sizes() {
     let [a, b, c] = [b"A", b"B", b"C"].map(|line| leaf_hash(line));
     let cases = [
-        (
-            vec![],
-            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-        ),
-        (
-            vec![a],
-            "c00b4d3c929cb5cc316691ed4636f634576f2c9b2954767234c5274e9dde185d",
-        ),
-        (
-            vec![a, b, c],
-            "961d2e2be20f538ffdf56962a86d1bd165498f222684ee4c5e02c1e9f852adc5",
-        ),
-        (
-            vec![a, b, c, c],
-            "9725a8cf4154eb2b9fc5722dc2e65536eb09eba37150859f97132466815de2ae",
-        ),
+        (vec![], "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"),
+        (vec![a], "c00b4d3c929cb5cc316691ed4636f634576f2c9b2954767234c5274e9dde185d"),
+        (vec![a, b, c], "961d2e2be20f538ffdf56962a86d1bd165498f222684ee4c5e02c1e9f852adc5"),
+        (vec![a, b, c, c], "9725a8cf4154eb2b9fc5722dc2e65536eb09eba37150859f97132466815de2ae"),
     ];
     for (leaves, root) in &cases {
         assert_eq!(root_of(leaves), hex(root));
     }
-    let single = Inclusion {
-        leaf: a,
-        index: 0,
-        size: 1,
-        path: &[],
-        root: a,
-    };
+    let single = Inclusion { leaf: a, index: 0, size: 1, path: &[], root: a };
     assert_eq!(verify_inclusion(&single), Ok(()));
 
     let (two, three) = (root_of(&[a, b]), root_of(&[a, b, c]));
-    let path = [hex(
-        "b563a5e69628743929eddec0ccfeb0745c39577e12a72e84915edd6633cb97f2",
-    )];
-    let growth = Consistency {
-        old_size: 2,
-        old_root: two,
-        new_size: 3,
-        new_root: three,
-        path: &path,
-    };
+    let path = [hex("b563a5e69628743929eddec0ccfeb0745c39577e12a72e84915edd6633cb97f2")];
+    let growth =
+        Consistency { old_size: 2, old_root: two, new_size: 3, new_root: three, path: &path };
     assert_eq!(verify_consistency(&growth), Ok(()));
     let read = |_| Ok::<_, ProofError>(vec![a, b, c]);
     assert_eq!(consistency_proof(2, 3, read), Ok(path.to_vec()));
 
-    let none = Consistency {
-        old_size: 0,
-        old_root: empty_root(),
-        path: &[],
-        ..growth
-    };
+    let none = Consistency { old_size: 0, old_root: empty_root(), path: &[], ..growth };
     assert_eq!(verify_consistency(&none), Err(ProofError::OldEmpty));
     assert_eq!(consistency_proof(0, 3, read), Err(ProofError::OldEmpty));
-    let same = Consistency {
-        old_size: 3,
-        old_root: three,
-        path: &[],
-        ..growth
-    };
+    let same = Consistency { old_size: 3, old_root: three, path: &[], ..growth };
     assert_eq!(verify_consistency(&same), Ok(()));
     assert_eq!(consistency_proof(3, 3, read), Ok(vec![]));
-    let forked = Consistency {
-        old_root: two,
-        ..same
-    };
+    let forked = Consistency { old_root: two, ..same };
     assert_eq!(verify_consistency(&forked), Err(ProofError::Root));
-    let padded = Consistency {
-        path: &path,
-        ..same
-    };
-    assert_eq!(
-        verify_consistency(&padded),
-        Err(ProofError::Length { found: 1 })
-    );
+    let padded = Consistency { path: &path, ..same };
+    assert_eq!(verify_consistency(&padded), Err(ProofError::Length { found: 1 }));
 }
 
 /// Case O-33.
@@ -185,50 +117,27 @@ fn a_wrong_index_size_or_length_is_refused() {
     let path = [sibling, sibling];
     let check = |index: u64, size: u64, hashes: usize| {
         let path = &path[..hashes];
-        verify_inclusion(&Inclusion {
-            leaf: leaf_hash(b"C"),
-            index,
-            size,
-            path,
-            root,
-        })
+        verify_inclusion(&Inclusion { leaf: leaf_hash(b"C"), index, size, path, root })
     };
     assert_eq!(check(2, 3, 1), Ok(()));
-    for (index, size, hashes) in [
-        (1, 3, 1),
-        (3, 3, 1),
-        (2, 3, 2),
-        (2, 3, 0),
-        (u64::MAX, 3, 1),
-        (2, 0, 1),
-        (0, 0, 0),
-    ] {
-        assert!(
-            check(index, size, hashes).is_err(),
-            "{index} {size} {hashes}"
-        );
+    for (index, size, hashes) in
+        [(1, 3, 1), (3, 3, 1), (2, 3, 2), (2, 3, 0), (u64::MAX, 3, 1), (2, 0, 1), (0, 0, 0)]
+    {
+        assert!(check(index, size, hashes).is_err(), "{index} {size} {hashes}");
     }
     assert!(check(u64::MAX - 1, u64::MAX, 2).is_err());
     assert!(Hash::parse_base64(&STANDARD.encode(&sibling.0[..31])).is_err());
     let read = |_| -> Result<Vec<Hash>, ProofError> { panic!("nothing to read") };
-    assert_eq!(
-        inclusion_proof(3, 3, read),
-        Err(ProofError::IndexOutside { index: 3, size: 3 })
-    );
-    assert_eq!(
-        inclusion_proof(0, 0, read),
-        Err(ProofError::IndexOutside { index: 0, size: 0 })
-    );
+    assert_eq!(inclusion_proof(3, 3, read), Err(ProofError::IndexOutside { index: 3, size: 3 }));
+    assert_eq!(inclusion_proof(0, 0, read), Err(ProofError::IndexOutside { index: 0, size: 0 }));
 }
 
 #[test]
 fn the_argon_2020_log_grew_consistently() {
     let log = json("golang-mod-sumdb/argon2020-consistency.json");
     let root = |name: &str| base64_hash(&log[name]).expect("a hash");
-    let path: Vec<Hash> = strings(&log["consistency"])
-        .into_iter()
-        .flat_map(Hash::parse_base64)
-        .collect();
+    let path: Vec<Hash> =
+        strings(&log["consistency"]).into_iter().flat_map(Hash::parse_base64).collect();
     assert_eq!(path.len(), 30);
     let growth = Consistency {
         old_size: log["old_size"].as_u64().expect("a size"),
@@ -238,19 +147,9 @@ fn the_argon_2020_log_grew_consistently() {
         path: &path,
     };
     assert_eq!(verify_consistency(&growth), Ok(()));
-    let shorter = Consistency {
-        path: &path[..29],
-        ..growth
-    };
-    assert_eq!(
-        verify_consistency(&shorter),
-        Err(ProofError::Length { found: 29 })
-    );
+    let shorter = Consistency { path: &path[..29], ..growth };
+    assert_eq!(verify_consistency(&shorter), Err(ProofError::Length { found: 29 }));
     let (old_root, new_root) = (growth.new_root, growth.old_root);
-    let swapped = Consistency {
-        old_root,
-        new_root,
-        ..growth
-    };
+    let swapped = Consistency { old_root, new_root, ..growth };
     assert_eq!(verify_consistency(&swapped), Err(ProofError::OldRoot));
 }

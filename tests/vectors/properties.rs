@@ -23,10 +23,7 @@ struct Log {
 impl Log {
     fn read(&self, tile: Tile) -> Result<Vec<Hash>, ProofError> {
         let path = tile.path();
-        let bytes = self
-            .files
-            .get(&path)
-            .unwrap_or_else(|| panic!("{path} is not published"));
+        let bytes = self.files.get(&path).unwrap_or_else(|| panic!("{path} is not published"));
         Ok(tile.parse(bytes)?)
     }
 
@@ -35,19 +32,13 @@ impl Log {
         let grown = grow_tiles(self.size, leaves, |tile| self.read(tile)).expect("own tiles");
         let tiles: Vec<Tile> = grown.iter().map(|filled| filled.tile).collect();
         assert_eq!(tiles, tiles_between(self.size, new_size));
-        self.files.extend(
-            grown
-                .iter()
-                .map(|filled| (filled.tile.path(), filled.bytes())),
-        );
+        self.files.extend(grown.iter().map(|filled| (filled.tile.path(), filled.bytes())));
         self.size = new_size;
     }
 }
 
 fn leaves() -> Vec<Hash> {
-    (0..SIZE_MAX)
-        .map(|line| leaf_hash(&line.to_be_bytes()))
-        .collect()
+    (0..SIZE_MAX).map(|line| leaf_hash(&line.to_be_bytes())).collect()
 }
 
 /// A log published at every size, and its root at each.
@@ -65,12 +56,7 @@ fn log_and_roots() -> (Log, Vec<Hash>) {
 
 /// A few positions below `bound`: both ends, the middle, and one that moves with `bound`.
 fn sample(bound: u64) -> [u64; 4] {
-    [
-        0,
-        bound - 1,
-        bound / 2,
-        bound.wrapping_mul(0x9e37_79b9_7f4a_7c15) % bound,
-    ]
+    [0, bound - 1, bound / 2, bound.wrapping_mul(0x9e37_79b9_7f4a_7c15) % bound]
 }
 
 /// Every path that differs from `path` by one bit, one hash less, or one hash more.
@@ -109,10 +95,7 @@ fn frontier_edge_and_definition_name_one_root() {
     let (log, roots) = log_and_roots();
     for size in 0..=SIZE_MAX {
         let root = defined_root(&leaves[..size as usize]);
-        assert_eq!(
-            (roots[size as usize], root_of(&leaves[..size as usize])),
-            (root, root)
-        );
+        assert_eq!((roots[size as usize], root_of(&leaves[..size as usize])), (root, root));
         let edge = frontier_from_edge(size, |tile| log.read(tile)).expect("published tiles");
         assert_eq!((edge.size(), edge.root()), (size, root), "size {size}");
         let parts = Frontier::from_parts(size, edge.hashes().to_vec());
@@ -127,16 +110,8 @@ fn growing_in_steps_of_any_length_writes_the_same_tiles() {
     for step in [7, 100, 255, 256, 257, 600] {
         let mut log = Log::default();
         leaves.chunks(step).for_each(|chunk| log.grow(chunk));
-        assert!(
-            log.files
-                .iter()
-                .all(|(path, bytes)| every_size.files.get(path) == Some(bytes))
-        );
-        assert!(
-            right_edge(SIZE_MAX)
-                .iter()
-                .all(|tile| log.files.contains_key(&tile.path()))
-        );
+        assert!(log.files.iter().all(|(path, bytes)| every_size.files.get(path) == Some(bytes)));
+        assert!(right_edge(SIZE_MAX).iter().all(|tile| log.files.contains_key(&tile.path())));
     }
 }
 
@@ -148,41 +123,17 @@ fn inclusion_proofs_verify_and_altered_ones_do_not() {
         for index in sample(size) {
             let path = inclusion_proof(index, size, |tile| log.read(tile)).expect("a proof");
             let (leaf, root) = (leaves[index as usize], roots[size as usize]);
-            let claim = Inclusion {
-                leaf,
-                index,
-                size,
-                path: &path,
-                root,
-            };
+            let claim = Inclusion { leaf, index, size, path: &path, root };
             assert_eq!(verify_inclusion(&claim), Ok(()), "index {index} of {size}");
             for path in altered(&path) {
-                assert!(
-                    verify_inclusion(&Inclusion {
-                        path: &path,
-                        ..claim
-                    })
-                    .is_err()
-                );
+                assert!(verify_inclusion(&Inclusion { path: &path, ..claim }).is_err());
             }
             for index in sample(size).into_iter().filter(|other| *other != index) {
                 assert!(verify_inclusion(&Inclusion { index, ..claim }).is_err());
             }
             let wrong = leaf_hash(b"another line");
-            assert!(
-                verify_inclusion(&Inclusion {
-                    root: wrong,
-                    ..claim
-                })
-                .is_err()
-            );
-            assert!(
-                verify_inclusion(&Inclusion {
-                    leaf: wrong,
-                    ..claim
-                })
-                .is_err()
-            );
+            assert!(verify_inclusion(&Inclusion { root: wrong, ..claim }).is_err());
+            assert!(verify_inclusion(&Inclusion { leaf: wrong, ..claim }).is_err());
         }
     }
 }
@@ -195,42 +146,14 @@ fn consistency_proofs_verify_and_altered_ones_do_not() {
             let path = consistency_proof(old_size, new_size, |tile| log.read(tile));
             let path = path.expect("a proof");
             let (old_root, new_root) = (roots[old_size as usize], roots[new_size as usize]);
-            let claim = Consistency {
-                old_size,
-                old_root,
-                new_size,
-                new_root,
-                path: &path,
-            };
-            assert_eq!(
-                verify_consistency(&claim),
-                Ok(()),
-                "{old_size} to {new_size}"
-            );
+            let claim = Consistency { old_size, old_root, new_size, new_root, path: &path };
+            assert_eq!(verify_consistency(&claim), Ok(()), "{old_size} to {new_size}");
             for path in altered(&path) {
-                assert!(
-                    verify_consistency(&Consistency {
-                        path: &path,
-                        ..claim
-                    })
-                    .is_err()
-                );
+                assert!(verify_consistency(&Consistency { path: &path, ..claim }).is_err());
             }
             let wrong = leaf_hash(b"another root");
-            assert!(
-                verify_consistency(&Consistency {
-                    old_root: wrong,
-                    ..claim
-                })
-                .is_err()
-            );
-            assert!(
-                verify_consistency(&Consistency {
-                    new_root: wrong,
-                    ..claim
-                })
-                .is_err()
-            );
+            assert!(verify_consistency(&Consistency { old_root: wrong, ..claim }).is_err());
+            assert!(verify_consistency(&Consistency { new_root: wrong, ..claim }).is_err());
         }
     }
 }
@@ -251,25 +174,13 @@ fn a_million_lines_need_few_tiles() {
     let size = 1_000_000;
     let root = frontier_from_edge(size, read).expect("tiles").root();
     assert_eq!(reads.take(), 3);
-    assert_eq!(
-        grow_tiles(size, &[leaf_hash(b"line")], read).map(|tiles| tiles.len()),
-        Ok(1)
-    );
+    assert_eq!(grow_tiles(size, &[leaf_hash(b"line")], read).map(|tiles| tiles.len()), Ok(1));
     assert_eq!(reads.take(), 1);
     for index in sample(size) {
         let path = inclusion_proof(index, size, read).expect("a proof");
         assert!(reads.take() <= 5, "index {index}");
         let leaf = leaf_hash(b"line");
-        assert_eq!(
-            verify_inclusion(&Inclusion {
-                leaf,
-                index,
-                size,
-                path: &path,
-                root
-            }),
-            Ok(())
-        );
+        assert_eq!(verify_inclusion(&Inclusion { leaf, index, size, path: &path, root }), Ok(()));
     }
     for old_size in sample(size).map(|below| below + 1) {
         let old_root = frontier_from_edge(old_size, read).expect("tiles").root();
@@ -277,13 +188,7 @@ fn a_million_lines_need_few_tiles() {
         let path = consistency_proof(old_size, size, read).expect("a proof");
         assert!(reads.take() <= 5, "old size {old_size}");
         let (new_size, new_root, path) = (size, root, &path);
-        let claim = Consistency {
-            old_size,
-            old_root,
-            new_size,
-            new_root,
-            path,
-        };
+        let claim = Consistency { old_size, old_root, new_size, new_root, path };
         assert_eq!(verify_consistency(&claim), Ok(()));
     }
 }

@@ -19,37 +19,19 @@ fn tile_paths_and_shapes_of_the_specification() {
         let width = number("width").expect("a width") as u16;
         if let Some(index) = number("entries_index") {
             let bundle = Bundle { index, width };
-            assert_eq!(
-                (bundle.path().as_str(), Bundle::parse_path(path)),
-                (path, Some(bundle))
-            );
+            assert_eq!((bundle.path().as_str(), Bundle::parse_path(path)), (path, Some(bundle)));
             assert_eq!(Tile::parse_path(path), None);
         } else {
             let level = number("level").expect("a level") as u8;
-            let tile = Tile {
-                level,
-                index: number("index").expect("an index"),
-                width,
-            };
-            assert_eq!(
-                (tile.path().as_str(), Tile::parse_path(path)),
-                (path, Some(tile))
-            );
+            let tile = Tile { level, index: number("index").expect("an index"), width };
+            assert_eq!((tile.path().as_str(), Tile::parse_path(path)), (path, Some(tile)));
         }
     }
     let shape = |size: u64, level: u8| {
-        let tiles: Vec<Tile> = tiles_between(0, size)
-            .into_iter()
-            .filter(|tile| tile.level == level)
-            .collect();
+        let tiles: Vec<Tile> =
+            tiles_between(0, size).into_iter().filter(|tile| tile.level == level).collect();
         let full = tiles.iter().filter(|tile| tile.width == 256).count() as u64;
-        (
-            full,
-            tiles
-                .iter()
-                .find(|tile| tile.width < 256)
-                .map(|tile| u64::from(tile.width)),
-        )
+        (full, tiles.iter().find(|tile| tile.width < 256).map(|tile| u64::from(tile.width)))
     };
     let expected = |tree: &str, name: &str| examples[tree][name].as_u64();
     for level in 0..3 {
@@ -57,22 +39,9 @@ fn tile_paths_and_shapes_of_the_specification() {
         let partial = expected("tree_70000", &format!("level{level}_partial_width"));
         assert_eq!(shape(70_000, level), (full, partial), "level {level}");
     }
-    assert_eq!(
-        shape(256, 0),
-        (expected("tree_256", "level0_full").expect("a count"), None)
-    );
-    assert_eq!(
-        shape(256, 1),
-        (0, expected("tree_256", "level1_partial_width"))
-    );
-    assert_eq!(
-        right_edge(256),
-        [Tile {
-            level: 1,
-            index: 0,
-            width: 1
-        }]
-    );
+    assert_eq!(shape(256, 0), (expected("tree_256", "level0_full").expect("a count"), None));
+    assert_eq!(shape(256, 1), (0, expected("tree_256", "level1_partial_width")));
+    assert_eq!(right_edge(256), [Tile { level: 1, index: 0, width: 1 }]);
 }
 
 #[test]
@@ -85,26 +54,9 @@ fn the_sunlight_mirror_tree_has_its_published_root() {
     let edge = frontier_from_edge(300, &mut read).expect("published tiles");
     assert_eq!((edge.size(), edge.root()), (300, checkpoint.root));
 
-    let mut leaves = read(Tile {
-        level: 0,
-        index: 0,
-        width: 256,
-    })
-    .expect("a full tile");
-    let above = read(Tile {
-        level: 1,
-        index: 0,
-        width: 1,
-    })
-    .expect("a partial tile");
+    let mut leaves = read(Tile { level: 0, index: 0, width: 256 }).expect("a full tile");
+    let above = read(Tile { level: 1, index: 0, width: 1 }).expect("a partial tile");
     assert_eq!(parent_hash(&leaves), Some(above[0]));
-    leaves.extend(
-        read(Tile {
-            level: 0,
-            index: 1,
-            width: 44,
-        })
-        .expect("a partial tile"),
-    );
+    leaves.extend(read(Tile { level: 0, index: 1, width: 44 }).expect("a partial tile"));
     assert_eq!(root_of(&leaves), checkpoint.root);
 }

@@ -8,20 +8,14 @@ use crate::fixture::{hex, json, strings, unhex};
 fn rfc_6962_roots_and_hashes() {
     let vectors = json("rfc/rfc6962-roots.json");
     let inputs = strings(&vectors["leaf_inputs_hex"]);
-    let leaves: Vec<Hash> = inputs
-        .iter()
-        .map(|input| leaf_hash(&unhex(input)))
-        .collect();
+    let leaves: Vec<Hash> = inputs.iter().map(|input| leaf_hash(&unhex(input))).collect();
     let roots = strings(&vectors["root_by_size_hex"]);
     assert_eq!(roots.len(), 9);
     let mut frontier = Frontier::new();
     for (size, root) in roots.iter().enumerate() {
         assert_eq!(root_of(&leaves[..size]), hex(root), "size {size}");
         assert_eq!(frontier.root(), hex(root), "size {size}");
-        leaves
-            .get(size)
-            .into_iter()
-            .for_each(|leaf| frontier.push(*leaf));
+        leaves.get(size).into_iter().for_each(|leaf| frontier.push(*leaf));
     }
     let examples = &vectors["hash_examples"];
     assert_eq!(leaf_hash(b"L123456").to_string(), examples[0]["hash"]);

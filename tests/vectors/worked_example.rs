@@ -15,19 +15,14 @@ use ed25519_dalek::SigningKey;
 use crate::fixture::{bytes, hex, json, text, tile_reader, vkey};
 
 fn example_lines() -> Vec<String> {
-    let lines: Vec<String> = text("computed-example/nodes.ndjson")
-        .lines()
-        .map(str::to_string)
-        .collect();
+    let lines: Vec<String> =
+        text("computed-example/nodes.ndjson").lines().map(str::to_string).collect();
     assert_eq!(lines.len(), 300);
     lines
 }
 
 fn example_leaves() -> Vec<Hash> {
-    example_lines()
-        .iter()
-        .map(|line| leaf_hash(line.as_bytes()))
-        .collect()
+    example_lines().iter().map(|line| leaf_hash(line.as_bytes())).collect()
 }
 
 #[test]
@@ -38,61 +33,35 @@ fn the_worked_example_has_our_roots_tiles_and_bundles() {
     assert_eq!(root_of(&leaves).to_base64(), keys["root_300_b64"]);
 
     let tiles = grow_tiles(0, &leaves, tile_reader("computed-example")).expect("nothing to read");
-    assert_eq!(
-        tiles.iter().map(|filled| filled.tile).collect::<Vec<_>>(),
-        tiles_between(0, 300)
-    );
+    assert_eq!(tiles.iter().map(|filled| filled.tile).collect::<Vec<_>>(), tiles_between(0, 300));
     assert_eq!(tiles.len(), 3);
     for filled in tiles {
         let path = filled.tile.path();
-        assert_eq!(
-            filled.bytes(),
-            bytes(&format!("computed-example/{path}")),
-            "{path}"
-        );
+        assert_eq!(filled.bytes(), bytes(&format!("computed-example/{path}")), "{path}");
     }
     let bundles = bundles_between(0, 300);
     assert_eq!(bundles.len(), 2);
     for (bundle, chunk) in bundles.iter().zip(lines.chunks(256)) {
         let chunk: Vec<&[u8]> = chunk.iter().map(String::as_bytes).collect();
         let published = bytes(&format!("computed-example/{}", bundle.path()));
-        assert_eq!(
-            bundle_bytes(&chunk).as_ref(),
-            Ok(&published),
-            "{}",
-            bundle.path()
-        );
+        assert_eq!(bundle_bytes(&chunk).as_ref(), Ok(&published), "{}", bundle.path());
         assert_eq!(parse_bundle(&published), Ok(chunk));
     }
 }
 
 #[test]
 fn the_worked_example_has_our_offline_proofs() {
-    let anchor = vkey(
-        json("computed-example/keys.json")["anchor_vkey"]
-            .as_str()
-            .expect("a key"),
-    );
+    let anchor = vkey(json("computed-example/keys.json")["anchor_vkey"].as_str().expect("a key"));
     let lines = example_lines();
     let checkpoint = text("computed-example/checkpoint");
     for index in [0, 42, 255, 256, 299] {
         let published = text(&format!("computed-example/proof.{index}.tlog-proof"));
         let path = inclusion_proof(index, 300, tile_reader("computed-example")).expect("a proof");
-        assert_eq!(
-            render_tlog_proof(index, &path, &checkpoint),
-            published,
-            "index {index}"
-        );
+        assert_eq!(render_tlog_proof(index, &path, &checkpoint), published, "index {index}");
         let proof = parse_tlog_proof(&published).expect("a well-formed proof");
-        assert_eq!(
-            (proof.index, &proof.path, proof.render()),
-            (index, &path, published)
-        );
+        assert_eq!((proof.index, &proof.path, proof.render()), (index, &path, published));
         let line = |at: u64| lines[at as usize].as_bytes();
-        assert_eq!(
-            proof.verify(line(index), &anchor).map(|found| found.size),
-            Ok(300)
-        );
+        assert_eq!(proof.verify(line(index), &anchor).map(|found| found.size), Ok(300));
         let other = proof.verify(line((index + 1) % 300), &anchor);
         assert_eq!(other, Err(TlogProofError::Proof(ProofError::Root)));
     }
@@ -103,10 +72,7 @@ fn another_spelling_of_an_offline_proof_is_refused() {
     let good = text("computed-example/proof.42.tlog-proof");
     let with_extra = good.replace("index 42", "extra AAE=\nindex 42");
     let proof = parse_tlog_proof(&with_extra).expect("extra bytes are allowed");
-    assert_eq!(
-        (proof.extra.as_deref(), proof.render()),
-        (Some(&[0, 1][..]), with_extra)
-    );
+    assert_eq!((proof.extra.as_deref(), proof.render()), (Some(&[0, 1][..]), with_extra));
     for bad in [
         good.replace("@v1", "@v2"),
         good.replace("index 42", "index 042"),
@@ -133,20 +99,11 @@ fn the_worked_example_has_our_consistency_proofs() {
         let request = text(&format!("computed-example/add-checkpoint.{old}-{new}.txt"));
         let path = consistency_proof(old, new, tile_reader("computed-example")).expect("a proof");
         let hashes: String = path.iter().map(|hash| hash.to_base64() + "\n").collect();
-        assert!(
-            request.starts_with(&format!("old {old}\n{hashes}\n")),
-            "{request}"
-        );
+        assert!(request.starts_with(&format!("old {old}\n{hashes}\n")), "{request}");
         let old_root = root_of(&leaves[..old as usize]);
         let new_root = root_of(&leaves);
         let path = &path;
-        let growth = Consistency {
-            old_size: old,
-            old_root,
-            new_size: new,
-            new_root,
-            path,
-        };
+        let growth = Consistency { old_size: old, old_root, new_size: new, new_root, path };
         assert_eq!(verify_consistency(&growth), Ok(()));
     }
 }
@@ -161,9 +118,7 @@ fn the_anchor_seed_signs_the_same_bytes() {
     let leaves = example_leaves();
     for (size, file) in [(256, "checkpoint.256"), (300, "checkpoint.300")] {
         let checkpoint = Checkpoint::new(field("origin"), size, root_of(&leaves[..size as usize]));
-        let note = sign_checkpoint(&checkpoint, &key)
-            .expect("a good origin")
-            .render();
+        let note = sign_checkpoint(&checkpoint, &key).expect("a good origin").render();
         let published = text(&format!("computed-example/{file}"));
         assert!(published.starts_with(&note), "{file}");
         let (opened, read) = open_checkpoint(&published, &anchor).expect("a signed checkpoint");
@@ -174,8 +129,5 @@ fn the_anchor_seed_signs_the_same_bytes() {
     let (_, note) = open_checkpoint(&cosigned, &anchor).expect("a signed checkpoint");
     assert_eq!(note.signatures.len(), 2);
     let moved = cosigned.replace("\n300\n", "\n301\n");
-    assert!(matches!(
-        open_checkpoint(moved, &anchor),
-        Err(NoteError::BadSignature { .. })
-    ));
+    assert!(matches!(open_checkpoint(moved, &anchor), Err(NoteError::BadSignature { .. })));
 }

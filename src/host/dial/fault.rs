@@ -13,10 +13,7 @@ use super::line::HEAD_MAX;
 
 /// Sorts an I/O error of any phase. An error without a place of its own is a [`Fault::Connect`].
 pub(super) fn of_io(error: &io::Error) -> Fault {
-    if let Some(inner) = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
-    {
+    if let Some(inner) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         return of_tls(inner);
     }
     if is_local(error) {

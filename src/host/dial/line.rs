@@ -42,11 +42,7 @@ pub(super) fn connect(addresses: &[SocketAddr], until: Instant) -> Result<Timed,
     let mut last = Fault::Timeout;
     for (index, address) in addresses.iter().enumerate() {
         let left = until.saturating_duration_since(Instant::now());
-        let share = if index + 1 == addresses.len() {
-            left
-        } else {
-            left / 2
-        };
+        let share = if index + 1 == addresses.len() { left } else { left / 2 };
         if share.is_zero() {
             return Err(Fault::Timeout);
         }
@@ -147,11 +143,7 @@ impl Line {
     }
 
     fn over(stream: Stream) -> Self {
-        Self {
-            stream,
-            buffers: LazyBuffers::new(BUFFER, BUFFER),
-            fresh: true,
-        }
+        Self { stream, buffers: LazyBuffers::new(BUFFER, BUFFER), fresh: true }
     }
 
     /// An agent that speaks over this connection, once.
@@ -222,9 +214,7 @@ impl Transport for Line {
 
 impl fmt::Debug for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Line")
-            .field("tls", &self.is_tls())
-            .finish_non_exhaustive()
+        f.debug_struct("Line").field("tls", &self.is_tls()).finish_non_exhaustive()
     }
 }
 

@@ -43,11 +43,7 @@ struct Pending {
 impl Lookups {
     /// At most `out_max` lookups are out at once.
     pub(super) fn new(lookup: Lookup, out_max: usize) -> Self {
-        Self {
-            lookup,
-            out_max,
-            table: Mutex::default(),
-        }
+        Self { lookup, out_max, table: Mutex::default() }
     }
 
     /// Starts a new batch: answers are forgotten, lookups still out are kept so that they are not
@@ -71,11 +67,10 @@ impl Lookups {
         zone: &str,
         until: Instant,
     ) -> Result<Vec<SocketAddr>, Fault> {
-        self.find(&format!("{ip}%{zone}"), until)
-            .map_err(|fault| match fault {
-                Fault::Dns(_) => Fault::Local(format!("unknown interface `{zone}`")),
-                other => other,
-            })
+        self.find(&format!("{ip}%{zone}"), until).map_err(|fault| match fault {
+            Fault::Dns(_) => Fault::Local(format!("unknown interface `{zone}`")),
+            other => other,
+        })
     }
 
     fn pending(&self, name: &str) -> Result<Arc<Pending>, Fault> {
@@ -85,9 +80,7 @@ impl Lookups {
         }
         let out = table.values().filter(|pending| pending.is_out()).count();
         if out >= self.out_max {
-            return Err(Fault::Dns(format!(
-                "{out} lookups are still without an answer"
-            )));
+            return Err(Fault::Dns(format!("{out} lookups are still without an answer")));
         }
         let pending = Arc::new(Pending::default());
         self.start(name, Arc::clone(&pending))
@@ -99,12 +92,9 @@ impl Lookups {
     /// Runs the lookup in a thread that ends when the resolver returns, or with the process.
     fn start(&self, name: &str, pending: Arc<Pending>) -> io::Result<()> {
         let (lookup, name) = (Arc::clone(&self.lookup), name.to_owned());
-        thread::Builder::new()
-            .name("lookup".into())
-            .stack_size(STACK)
-            .spawn(move || {
-                pending.answer(sort(&name, lookup(&name)));
-            })?;
+        thread::Builder::new().name("lookup".into()).stack_size(STACK).spawn(move || {
+            pending.answer(sort(&name, lookup(&name)));
+        })?;
         Ok(())
     }
 }

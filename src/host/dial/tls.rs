@@ -25,27 +25,18 @@ pub(super) struct Tls {
 impl Tls {
     /// Reads nothing yet.
     pub(super) fn new(ca_file: Option<PathBuf>) -> Self {
-        Self {
-            ca_file,
-            config: OnceLock::new(),
-        }
+        Self { ca_file, config: OnceLock::new() }
     }
 
     /// Shakes hands with the peer, which must prove that it is `name` (a DNS name or IP address).
     pub(super) fn handshake(&self, socket: Timed, name: &str) -> Result<TlsStream, Fault> {
-        let config = self
-            .config
-            .get_or_init(|| configure(self.ca_file.as_deref()))
-            .clone()?;
+        let config = self.config.get_or_init(|| configure(self.ca_file.as_deref())).clone()?;
         let server = ServerName::try_from(name.to_owned())
             .map_err(|_| Fault::Local(format!("`{name}` is no TLS server name")))?;
         let client = ClientConnection::new(config, server)
             .map_err(|error| Fault::Local(error.to_string()))?;
         let mut stream = StreamOwned::new(client, socket);
-        stream
-            .conn
-            .complete_io(&mut stream.sock)
-            .map_err(|error| fault::of_io(&error))?;
+        stream.conn.complete_io(&mut stream.sock).map_err(|error| fault::of_io(&error))?;
         Ok(stream)
     }
 }
@@ -70,10 +61,7 @@ fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, Fault> {
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if let Some(path) = ca_file {
         let unreadable = |error: &dyn std::fmt::Display| {
-            Fault::Local(format!(
-                "ca_file {}: {error}, expected PEM certificates",
-                path.display()
-            ))
+            Fault::Local(format!("ca_file {}: {error}, expected PEM certificates", path.display()))
         };
         let certs = CertificateDer::pem_file_iter(path).map_err(|error| unreadable(&error))?;
         for cert in certs {
@@ -82,9 +70,7 @@ fn roots(ca_file: Option<&Path>) -> Result<RootCertStore, Fault> {
         }
     }
     if roots.is_empty() {
-        return Err(Fault::Local(
-            "no root certificate on this system, expected a ca_file".into(),
-        ));
+        return Err(Fault::Local("no root certificate on this system, expected a ca_file".into()));
     }
     Ok(roots)
 }

@@ -1,0 +1,166 @@
+//! The floor on disk: how much was signed, and what it means when the journal disagrees.
+
+use super::disk::Disk;
+use super::identity::Identity;
+use super::scan::{self, End, Start};
+use crate::auth::vkey::VerifierKey;
+use crate::error::Failure;
+use crate::journal::chain::{Tip, origin_hash};
+use crate::journal::checkpoint::{Checkpoint, open_checkpoint};
+use crate::journal::floor::Floor;
+use crate::journal::merkle::{Frontier, empty_root};
+use crate::journal::record::Record;
+
+/// Lines that `init` writes: a journal of no more, ours, without a floor, is an unfinished one.
+const FOUNDING_LINES: u64 = 3;
+
+/// The floor: `state/committed.json`, else the root file, else (an unfinished `init`) nothing yet.
+pub fn read(disk: &Disk<'_>, identity: &Identity) -> Result<Floor, Failure> {
+    let vkey = &identity.verifier()?;
+    let root = read_root(disk, vkey);
+    let path = disk.layout.committed();
+    let Some(bytes) = disk.read(&path)? else {
+        return match root? {
+            Some((checkpoint, note)) => floor_from_root(disk, identity, &checkpoint, note),
+            None => unfounded(disk, identity),
+        };
+    };
+    let floor: Floor = serde_json::from_slice(&bytes).map_err(|error| {
+        Failure::integrity(format!("{} does not read: {error}", path.display()))
+            .hint("remove it: federation-root.txt then is the floor")
+    })?;
+    floor
+        .checked(vkey)
+        .map_err(|error| Failure::integrity(format!("{}: {error}", path.display())))?;
+    // An unreadable root file is derived data and rewritten; one that our key signed is evidence.
+    if let Ok(Some((checkpoint, _))) = root
+        && (checkpoint.size > floor.size
+            || (checkpoint.size == floor.size && checkpoint.root != floor.root))
+    {
+        return Err(Failure::integrity(format!(
+            "federation-root.txt has our signature on size {} root {}, but the floor says size {} root {}: rolled back or forked",
+            checkpoint.size, checkpoint.root, floor.size, floor.root
+        ))
+        .hint("nothing is signed until this is cleared; keep both files, they are the evidence"));
+    }
+    Ok(floor)
+}
+
+fn read_root(disk: &Disk<'_>, vkey: &VerifierKey) -> Result<Option<(Checkpoint, String)>, Failure> {
+    let path = disk.layout.root();
+    let Some(bytes) = disk.read(&path)? else {
+        return Ok(None);
+    };
+    let (checkpoint, note) = open_checkpoint(&bytes, vkey)
+        .map_err(|error| Failure::integrity(format!("{}: {error}", path.display())))?;
+    Ok(Some((checkpoint, note.render())))
+}
+
+fn floor_from_root(
+    disk: &Disk<'_>,
+    identity: &Identity,
+    checkpoint: &Checkpoint,
+    note: String,
+) -> Result<Floor, Failure> {
+    let floor = Floor {
+        bytes: 0,
+        head: origin_hash(&identity.origin),
+        note,
+        root: checkpoint.root,
+        size: checkpoint.size,
+        ts: 0,
+    };
+    let present = disk.length(&disk.layout.journal())?.is_some();
+    let mut frontier = Frontier::new();
+    let start = Start { tip: Tip::origin(&identity.origin), bytes: 0 };
+    let end = if present {
+        scan::walk(disk, start, checkpoint.size, &mut |step| {
+            frontier.push(step.tip.head);
+            Ok(())
+        })?
+    } else {
+        End { tip: start.tip, bytes: 0, reason: None }
+    };
+    if end.tip.size < checkpoint.size {
+        return Err(damage(disk, &floor, &end));
+    }
+    if frontier.root() != checkpoint.root {
+        return Err(Failure::integrity(format!(
+            "the journal gives root {} at size {}, but {} was signed",
+            frontier.root(),
+            checkpoint.size,
+            checkpoint.root
+        )));
+    }
+    Ok(Floor { bytes: end.bytes, head: end.tip.head, ts: end.tip.ts, ..floor })
+}
+
+/// No floor and no root: right only for the first lines of our own unfinished `init`.
+fn unfounded(disk: &Disk<'_>, identity: &Identity) -> Result<Floor, Failure> {
+    let mut ours = true;
+    if disk.length(&disk.layout.journal())?.unwrap_or(0) > 0 {
+        let start = Start { tip: Tip::origin(&identity.origin), bytes: 0 };
+        let end = scan::walk(disk, start, FOUNDING_LINES + 1, &mut |step| {
+            if let Record::Genesis(genesis) = Record::of(step.line) {
+                ours = genesis.vkey == identity.vkey;
+            }
+            Ok(())
+        })?;
+        ours = ours && end.tip.size <= FOUNDING_LINES;
+    }
+    if !ours {
+        return Err(Failure::integrity(format!(
+            "{} has lines, but neither state/committed.json nor federation-root.txt says how many were signed",
+            disk.layout.journal().display()
+        ))
+        .hint("restore one of the two from a backup; nothing is signed before"));
+    }
+    Ok(Floor {
+        bytes: 0,
+        head: origin_hash(&identity.origin),
+        note: String::new(),
+        root: empty_root(),
+        size: 0,
+        ts: 0,
+    })
+}
+
+/// A line under the floor is not what was signed.
+pub(super) fn changed(disk: &Disk<'_>, seq: u64, at: u64, reason: &str) -> Failure {
+    Failure::integrity(format!(
+        "{}: line {seq} at byte offset {at} is damaged: {reason}",
+        disk.layout.journal().display()
+    ))
+    .hint("it was signed, so it is not skipped: restore the file from a backup or another node")
+}
+
+/// What is wrong with a journal that ends, or stops being one, below the floor.
+pub fn damage(disk: &Disk<'_>, floor: &Floor, end: &End) -> Failure {
+    if let Some(reason) = &end.reason {
+        return changed(disk, end.tip.size, end.bytes, reason);
+    }
+    let found = end.tip.size;
+    Failure::integrity(format!(
+        "{}: {} of {} signed lines are missing ({found} found)",
+        disk.layout.journal().display(),
+        floor.size - found,
+        floor.size
+    ))
+    .hint(
+        "nothing is appended to a shorter journal: restore the file from a backup or another node",
+    )
+}
+
+/// Why a journal shorter than its floor is short.
+pub(super) fn shortness(
+    disk: &Disk<'_>,
+    identity: &Identity,
+    floor: &Floor,
+) -> Result<Failure, Failure> {
+    let start = Start { tip: Tip::origin(&identity.origin), bytes: 0 };
+    let end = match disk.length(&disk.layout.journal())? {
+        Some(_) => scan::walk(disk, start, floor.size, &mut |_| Ok(()))?,
+        None => End { tip: start.tip, bytes: 0, reason: None },
+    };
+    Ok(damage(disk, floor, &end))
+}
