@@ -15,7 +15,7 @@ mod tests {
 
     #[test]
     fn lengths_are_bytes() {
-        let expected = "DSSEv1 45 application/vnd.crowny-fed.register.v1+json 6 서울";
+        let expected = "DSSEv1 43 application/vnd.crowny-fed.register.v1+json 6 서울";
         assert_eq!(encode("register", "서울"), expected.as_bytes());
     }
 }
