@@ -21,7 +21,7 @@ check: ## Format, lints, documentation, layers, dependencies
 
 full: release ## Long sweeps and measurements; their output belongs in docs/measurements.md
 	CROWNY_FED_FULL=1 $(CARGO) test --locked --release -- --nocapture
-	benches/journal-size.sh
+	benches/journal_size.py
 
 build: ## Debug binary
 	$(CARGO) build --locked
