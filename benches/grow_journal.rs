@@ -45,7 +45,8 @@ fn draft(at: u64) -> Draft {
             role: "edge".to_owned(),
             state: "active".to_owned(),
         };
-        return Record::Roster(RosterRecord { node, inc: Incarnation::FIRST, row: Some(row) }).into();
+        return Record::Roster(RosterRecord { node, inc: Incarnation::FIRST, row: Some(row) })
+            .into();
     }
     let turn = at / PEERS - 1;
     let (from, to) = if turn % 2 == 0 {

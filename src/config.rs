@@ -3,6 +3,7 @@
 use crate::cli::{Common, Peers};
 use crate::error::{Failure, Kind};
 use crate::layout::{CONFIG, Layout, ROSTER, STATUS};
+use crate::protected::Protected;
 use crate::protocol::address::Address;
 use crate::protocol::member::NodeId;
 use crate::protocol::profile::Profile;
@@ -14,8 +15,6 @@ use std::path::{Path, PathBuf};
 pub const LISTEN: &str = "127.0.0.1:9160";
 /// Host header of probes unless told otherwise.
 pub const HOST_HEADER: &str = "crowny.org";
-/// Ports of live gateways: never ours.
-pub const PROTECTED_PORTS: [u16; 3] = [8080, 8443, 9152];
 
 /// The Host header a probe carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +46,8 @@ pub struct Config {
     pub self_check: Vec<Address>,
     /// Where `serve` listens.
     pub listen: SocketAddr,
+    /// What is the live gateway's.
+    pub protected: Protected,
     /// Further names under which our API may be called.
     pub api_hosts: Vec<String>,
     /// Certificates to trust beside the system's.
@@ -87,38 +88,6 @@ struct WrittenApi {
     hosts: Vec<String>,
 }
 
-/// Paths no output of ours may be, lie in or link to, and labels no path may contain (law 1).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Protected {
-    /// Absolute files and folders.
-    pub paths: Vec<PathBuf>,
-    /// Words such as `gwlive`.
-    pub labels: Vec<String>,
-}
-
-impl Protected {
-    /// Why `path` (absolute, links resolved) may not be written; `None` where it may.
-    pub fn forbids(&self, path: &Path) -> Option<String> {
-        if let Some(held) = self.paths.iter().find(|held| path.starts_with(held)) {
-            return Some(format!("{} is protected ({})", path.display(), held.display()));
-        }
-        let label = self
-            .labels
-            .iter()
-            .find(|label| path.components().any(|part| part.as_os_str().to_str() == Some(label)));
-        label.map(|label| format!("{} carries the protected label '{label}'", path.display()))
-    }
-}
-
-/// The checked configuration and what it must stay away from.
-#[derive(Clone, Debug)]
-pub struct Assembled {
-    /// The configuration.
-    pub config: Config,
-    /// The gateway's own things.
-    pub protected: Protected,
-}
-
 /// Which configuration file to read, and whether it must be there.
 pub fn file(common: &Common) -> (PathBuf, bool) {
     match &common.config {
@@ -133,7 +102,7 @@ pub fn assemble(
     peers: &Peers,
     text: Option<&str>,
     here: &Path,
-) -> Result<Assembled, Failure> {
+) -> Result<Config, Failure> {
     let written = parse(common, text)?;
     let layout = Layout::new(here.join(&common.dir));
     let dir = layout.dir().to_owned();
@@ -143,7 +112,11 @@ pub fn assemble(
         (None, None) => None,
     };
     let gateway_config = chosen(&peers.gateway_config, &written.gateway_config);
-    let config = Config {
+    let mut protected = Protected::new(&dir, &written.protected, &written.protected_ports);
+    if let Some(path) = &gateway_config {
+        protected.add_gateway(path, &dir);
+    }
+    Ok(Config {
         profile: profile(peers, &written)?,
         own: own(peers)?,
         peers: chosen(&peers.peers, &written.peers).unwrap_or_else(|| dir.join(ROSTER)),
@@ -154,30 +127,23 @@ pub fn assemble(
             .iter()
             .map(|target| self_check(target))
             .collect::<Result<_, _>>()?,
-        listen: listen(written.api.listen.as_deref().unwrap_or(LISTEN), &written.protected_ports)?,
+        listen: listen(written.api.listen.as_deref().unwrap_or(LISTEN), &protected)?,
         api_hosts: written.api.hosts.clone(),
         ca_file: written.ca_file.as_ref().map(|path| dir.join(path)),
         gateway_config,
         layout,
-    };
-    let protected = protected(&config, &written);
-    Ok(Assembled { config, protected })
+        protected,
+    })
 }
 
 /// Reads a listen address and refuses the gateway's ports.
-pub fn listen(text: &str, more_protected: &[u16]) -> Result<SocketAddr, Failure> {
+pub fn listen(text: &str, protected: &Protected) -> Result<SocketAddr, Failure> {
     let address: SocketAddr = text.parse().map_err(|_| {
         Failure::config(format!(
             "listen address '{text}', expected ip:port, e.g. {LISTEN} or [::1]:9160"
         ))
     })?;
-    let port = address.port();
-    if PROTECTED_PORTS.contains(&port) || more_protected.contains(&port) {
-        return Err(Failure::config(format!(
-            "port {port} belongs to the live gateway (protected_ports)"
-        ))
-        .hint("listen elsewhere; the default is 127.0.0.1:9160"));
-    }
+    protected.refuse_port(address.port())?;
     Ok(address)
 }
 
@@ -269,25 +235,6 @@ fn self_check(target: &str) -> Result<Address, Failure> {
     Address::parse(host, port).map_err(|_| bad())
 }
 
-/// The label `gwlive`, what the operator lists, and the gateway's configuration with its folder,
-/// unless our own folder lies in it or is it.
-fn protected(config: &Config, written: &Written) -> Protected {
-    let mut protected = Protected { paths: Vec::new(), labels: vec!["gwlive".to_owned()] };
-    for held in &written.protected {
-        if held.contains('/') {
-            protected.paths.push(config.layout.dir().join(held));
-        } else {
-            protected.labels.push(held.clone());
-        }
-    }
-    if let Some(path) = &config.gateway_config {
-        protected.paths.push(path.clone());
-        let folder = path.parent().filter(|folder| !config.layout.dir().starts_with(folder));
-        protected.paths.extend(folder.map(Path::to_owned));
-    }
-    protected
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -303,7 +250,7 @@ mod tests {
         }
     }
 
-    fn with(text: &str) -> Result<Assembled, Failure> {
+    fn with(text: &str) -> Result<Config, Failure> {
         assemble(&common(), &Peers::default(), Some(text), Path::new("/x"))
     }
 
@@ -311,7 +258,7 @@ mod tests {
     fn bom_crlf_and_trailing_blanks_change_nothing_and_unknown_keys_are_refused() {
         let plain = with("interval = \"10s\"\nslow = \"500ms\"\n").unwrap();
         let windows = with("\u{feff}interval = \"10s\"  \r\nslow = \"500ms\"\r\n").unwrap();
-        assert_eq!(plain.config, windows.config);
+        assert_eq!(plain, windows);
         let refused = with("interval = \"10s\"\nintervall = \"1s\"\n").unwrap_err();
         assert_eq!(refused.kind, Kind::Config);
         assert!(refused.message.contains("line 2"), "{refused}");
@@ -336,21 +283,5 @@ mod tests {
         ] {
             assert_eq!(with(bad).map(|_| ()).unwrap_err().kind, Kind::Config, "{bad}");
         }
-    }
-
-    #[test]
-    fn the_gateway_and_its_folder_are_out_of_reach() {
-        let assembled = with(
-            "gateway_config = \"/etc/gw/gateway.yaml\"\nprotected = [\"/srv/live\", \"prod\"]",
-        )
-        .unwrap();
-        for path in
-            ["/etc/gw/gateway.yaml", "/etc/gw/x.psv", "/srv/live/a", "/a/gwlive/b", "/a/prod"]
-        {
-            assert!(assembled.protected.forbids(Path::new(path)).is_some(), "{path}");
-        }
-        assert_eq!(assembled.protected.forbids(Path::new("/x/d/피어상태.psv")), None);
-        let inside = with("gateway_config = \"../gateway.yaml\"").unwrap();
-        assert_eq!(inside.protected.forbids(Path::new("/x/d/피어상태.psv")), None);
     }
 }

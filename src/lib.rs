@@ -22,7 +22,7 @@
 //! | [`sim`] | a seeded world under the real conductor | `http` `host` trait, plain types |
 //! | [`command`] | one file a verb | everything but rules |
 //!
-//! `layout` (names of files), `error` (kinds and exit codes), `config` (flags and file, checked) and
+//! `layout` (names of files), `protected` (law 1), `error` (kinds and exit codes), `config` (flags and file, checked) and
 //! `cli` (flags as typed) stand beside them. `tests/tidy.rs` and Clippy's `disallowed-methods` hold
 //! the walls up.
 //!
@@ -58,6 +58,7 @@ pub mod host;
 pub mod http;
 pub mod journal;
 pub mod layout;
+pub mod protected;
 pub mod protocol;
 pub mod sim;
 pub mod store;

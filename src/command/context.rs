@@ -1,7 +1,7 @@
 //! What every verb starts from: the checked configuration, this machine, and the right to be here.
 
 use crate::cli::{Common, Peers};
-use crate::config::{self, Assembled, Config, Protected};
+use crate::config::{self, Config};
 use crate::cycle::peers::own_id;
 use crate::error::Failure;
 use crate::host::dial::{Dialer, Options};
@@ -28,8 +28,8 @@ impl Context {
     pub(super) fn new(common: &Common, peers: &Peers) -> Result<Context, Failure> {
         let here = working_folder()?;
         step_down(&here.join(&common.dir))?;
-        let Assembled { mut config, protected } = assemble(common, peers, &here)?;
-        refuse_protected(&config, &protected)?;
+        let mut config = assemble(common, peers, &here)?;
+        refuse_protected(&config)?;
         refuse_foreign(&config)?;
         let host = host(config.ca_file.clone());
         if config.own.is_none() {
@@ -67,7 +67,7 @@ pub(super) fn step_down(state: &Path) -> Result<(), Failure> {
     })
 }
 
-fn assemble(common: &Common, peers: &Peers, here: &Path) -> Result<Assembled, Failure> {
+fn assemble(common: &Common, peers: &Peers, here: &Path) -> Result<Config, Failure> {
     let (path, required) = config::file(common);
     let path = here.join(path);
     let text = match host(None).read(&path, Span::WHOLE) {
@@ -87,19 +87,12 @@ fn assemble(common: &Common, peers: &Peers, here: &Path) -> Result<Assembled, Fa
 }
 
 /// Law 1: no output path may be, lie in or link to what is protected.
-fn refuse_protected(config: &Config, protected: &Protected) -> Result<(), Failure> {
-    let resolved = Protected {
-        paths: protected.paths.iter().map(|held| path::resolve(held)).collect(),
-        labels: protected.labels.clone(),
-    };
+fn refuse_protected(config: &Config) -> Result<(), Failure> {
+    let mut protected = config.protected.clone();
+    protected.paths.extend(config.protected.paths.iter().map(|held| path::resolve(held)));
     for output in [config.layout.dir(), config.status.as_path()] {
-        for spelled in [output.to_owned(), path::resolve(output)] {
-            if let Some(reason) = resolved.forbids(&spelled).or_else(|| protected.forbids(&spelled))
-            {
-                return Err(Failure::config(format!("not written: {reason}"))
-                    .hint("the live gateway is never touched; choose another --dir or --status"));
-            }
-        }
+        protected.refuse_path(output)?;
+        protected.refuse_path(&path::resolve(output))?;
     }
     Ok(())
 }

@@ -7,14 +7,14 @@ use crate::cycle::publish::rfc3339;
 use crate::error::{Failure, Kind};
 use crate::journal::record::Record;
 use crate::protocol::member::NodeId;
-use crate::store::view::{Placed, View, about};
+use crate::store::view::{Placed, View};
 use serde_json::json;
 
 pub(super) fn run(context: &Context, typed: &Log) -> Ending {
     let view = View::open(context.disk())?;
     let node = typed.node.as_deref().map(NodeId::parse).transpose();
     let node = node.map_err(|error| Failure::new(Kind::Usage, format!("--node: {error}")))?;
-    let lines = view.newest(typed.last, &|line| node.is_none() || about(line) == node)?;
+    let lines = view.newest(typed.last, node.as_ref())?;
     let text: String = lines
         .iter()
         .map(|placed| if typed.json { as_json(placed) } else { as_text(placed) })

@@ -8,6 +8,7 @@ use crate::protocol::roster::Rejected;
 
 pub(super) fn run(context: &Context) -> Ending {
     let round = rounds::probe(&context.host, &context.config)?;
+    round.warning.iter().for_each(|warning| print::warn(warning));
     if !context.common.quiet {
         let rows = round.rows.iter().map(|row| {
             vec![

@@ -42,10 +42,13 @@ pub(super) fn run(context: &Context, typed: &Serve) -> Ending {
 fn listeners(context: &Context, typed: &Serve) -> Result<Vec<TcpListener>, Failure> {
     let passed = inherited().map_err(|error| Failure::config(error.to_string()))?;
     if !passed.is_empty() {
+        for address in passed.iter().filter_map(|listener| listener.local_addr().ok()) {
+            context.config.protected.refuse_port(address.port())?;
+        }
         return Ok(passed);
     }
     let address = match &typed.listen {
-        Some(text) => listen(text, &[])?,
+        Some(text) => listen(text, &context.config.protected)?,
         None => context.config.listen,
     };
     let listener = bind(address, Retry::DEFAULT).map_err(|error| {

@@ -4,6 +4,7 @@ use super::context::Context;
 use super::{Ending, print, probe};
 use crate::cli::Tick;
 use crate::cycle::tick::{Ended, Report, run as tick};
+use crate::error::Kind;
 use crate::protocol::blind::Pulse;
 use crate::protocol::member::{Liveness, NodeId};
 use crate::protocol::probe::Outcome;
@@ -22,7 +23,8 @@ pub(super) fn run(context: &Context, typed: &Tick) -> Ending {
     for warning in &report.warnings {
         print::warn(warning);
     }
-    let rejected = probe::rejected(&context.config.peers, &report.rejected);
+    let rejected = probe::rejected(&context.config.peers, &report.rejected)
+        .or(report.without_roster.then_some(Kind::Partial));
     if !context.common.quiet {
         print::out(&changes(&report, typed.dry_run))?;
     }

@@ -5,6 +5,7 @@
 
 pub mod founding;
 pub mod peers;
+pub mod plan;
 pub mod publish;
 pub mod rounds;
 pub mod tick;

@@ -33,19 +33,26 @@ pub struct Heard {
     pub in_sync: InSync,
 }
 
-/// Reads the roster without our own row; a missing or unreadable one is an error that names it.
-pub fn load_roster(disk: &Disk<'_>, config: &Config) -> Result<Roster, Failure> {
+/// Reads the roster without our own row; `None` where there is none.
+pub fn find_roster(disk: &Disk<'_>, config: &Config) -> Result<Option<Roster>, Failure> {
     let path = named_file(disk.host, &config.peers)?;
-    let bytes = disk.read(&path)?.ok_or_else(|| {
-        Failure::new(Kind::No, format!("no roster: {} is missing", path.display()))
-            .hint("one row a peer: 노드ID|호스트|포트|역할|상태, e.g. n2|192.0.2.7|443|edge|active")
-    })?;
+    let Some(bytes) = disk.read(&path)? else {
+        return Ok(None);
+    };
     let mut roster = psv::parse_roster(&bytes)
         .map_err(|reason| Failure::failed(format!("{}: {reason}", path.display())))?;
     if let Some(own) = &config.own {
         roster.rows.retain(|listed| listed.id.folded() != own.folded());
     }
-    Ok(roster)
+    Ok(Some(roster))
+}
+
+/// The roster, for verbs that are nothing without one.
+pub fn require_roster(disk: &Disk<'_>, config: &Config) -> Result<Roster, Failure> {
+    find_roster(disk, config)?.ok_or_else(|| {
+        Failure::new(Kind::No, format!("no roster: {} is missing", config.peers.display()))
+            .hint("one row a peer: 노드ID|호스트|포트|역할|상태, e.g. n2|192.0.2.7|443|edge|active")
+    })
 }
 
 /// Reads the status file; `None` where there is none.

@@ -9,7 +9,7 @@ use crate::protocol::memory::Memory;
 use crate::protocol::route::routes;
 use crate::store::disk::Disk;
 use crate::wire::freshness::{Freshness, validity_ms};
-use crate::wire::psv::{PeerStatus, render_status};
+use crate::wire::psv::{PeerStatus, parse_status, render_status};
 use crate::wire::routes::{Stamp, render, render_rows, split};
 
 /// Writes the map where its rows differ from the one on disk. Returns the generation in force.
@@ -55,9 +55,20 @@ pub fn freshness(
     disk.put(&disk.layout.freshness(), &bytes, (Keep::Cached, Readers::Everybody))
 }
 
-/// Writes the status file.
-pub fn status(disk: &Disk<'_>, config: &Config, rows: &[PeerStatus]) -> Result<(), Failure> {
-    disk.publish(&config.status, render_status(rows).as_bytes(), Keep::Cached)
+/// Writes the status file. Says so where the one it replaces was none.
+pub fn status(
+    disk: &Disk<'_>,
+    config: &Config,
+    rows: &[PeerStatus],
+) -> Result<Option<String>, Failure> {
+    let old = disk.read(&config.status)?;
+    disk.publish(&config.status, render_status(rows).as_bytes(), Keep::Cached)?;
+    let broken = match old.as_deref() {
+        None => None,
+        Some([]) => Some("it was empty".to_owned()),
+        Some(bytes) => parse_status(bytes).err(),
+    };
+    Ok(broken.map(|reason| format!("{} was rebuilt: {reason}", config.status.display())))
 }
 
 /// Milliseconds since 1970 as RFC 3339 UTC, whole seconds.

@@ -26,12 +26,14 @@ pub struct Round {
     pub roster: Roster,
     /// The rows written.
     pub rows: Vec<PeerStatus>,
+    /// What was wrong with the file they replace.
+    pub warning: Option<String>,
 }
 
 /// Probes every roster row once and writes the status file.
 pub fn probe(host: &dyn Host, config: &Config) -> Result<Round, Failure> {
     let disk = Disk { host, layout: &config.layout };
-    let roster = peers::load_roster(&disk, config)?;
+    let roster = peers::require_roster(&disk, config)?;
     if roster.rows.is_empty() && roster.rejected.is_empty() {
         return Err(Failure::new(
             Kind::No,
@@ -43,8 +45,8 @@ pub fn probe(host: &dyn Host, config: &Config) -> Result<Round, Failure> {
     let heard = peers::ask(&disk, config, &roster.rows, now.boot_ms + config.profile.deadline_ms());
     let rows = peers::status_rows(config, &heard, false, &publish::rfc3339(now.wall_ms));
     let _one_writer = lock_folder_of(host, &config.status)?;
-    publish::status(&disk, config, &rows)?;
-    Ok(Round { roster, rows })
+    let warning = publish::status(&disk, config, &rows)?;
+    Ok(Round { roster, rows, warning })
 }
 
 /// The list, and how it came about.
@@ -61,7 +63,7 @@ pub struct List {
 /// Judges the list again from what is on disk. An empty one is an error of kind `No`.
 pub fn failover(host: &dyn Host, config: &Config) -> Result<List, Failure> {
     let disk = Disk { host, layout: &config.layout };
-    let roster = peers::load_roster(&disk, config)?;
+    let roster = peers::require_roster(&disk, config)?;
     if roster.rows.is_empty() {
         return Err(nobody(format!("the roster {} has no usable rows", config.peers.display())));
     }

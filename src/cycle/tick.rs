@@ -1,6 +1,7 @@
 //! One tick: load → plan → probe → decide → append → publish.
 
 use super::peers::{self, Heard};
+use super::plan::plan;
 use super::publish;
 use super::rounds::{PATIENCE, take_lock};
 use crate::config::Config;
@@ -8,17 +9,19 @@ use crate::error::{Failure, Kind};
 use crate::host::{Clock, Host, Keep, Lock, Readers};
 use crate::journal::record::{Evidence, Record, RosterRecord, VerdictRecord};
 use crate::protocol::blind::Pulse;
+use crate::protocol::caps::withdrawals_max;
 use crate::protocol::member::{Liveness, NodeId};
 use crate::protocol::membership::Membership;
 use crate::protocol::memory::{Beginning, Memory};
 use crate::protocol::probe::Outcome;
-use crate::protocol::roster::{self, Listed, Rejected, Roster, RosterChange};
+use crate::protocol::roster::{self, Rejected, RosterChange};
 use crate::protocol::verdict::{Decision, Round, decide};
 use crate::store::audit::{Depth, audit};
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
 use crate::store::ledger::{Draft, Ledger, Mend};
 use crate::store::rebuild;
+use crate::store::tree::ReadError;
 use crate::wire::call::{Answer, Call, Method, Read, Targets};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -47,6 +50,8 @@ pub struct Report {
     pub changes: Vec<RosterChange>,
     /// Roster lines set aside.
     pub rejected: Vec<Rejected>,
+    /// Whether the roster as a whole could not be used.
+    pub without_roster: bool,
     /// What was found and mended, or could not be read.
     pub warnings: Vec<String>,
     /// Lines appended.
@@ -70,11 +75,10 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
     let deadline_ms = began.boot_ms + config.profile.deadline_ms();
     let (pulse, memory) = loaded.memory.open(&beginning(&began), config.profile.interval_ms);
 
-    let roster = roster_or_warning(&disk, config, &mut loaded.warnings);
-    let rows = rows_to_probe(&roster, &loaded.ledger.fold().membership);
+    let plan = plan(&disk, config, &loaded.ledger.fold().membership);
     // The last quarter of the time belongs to deciding and publishing.
     let probing_ms = began.boot_ms + config.profile.deadline_ms() / 4 * 3;
-    let heard = peers::ask(&disk, config, &rows, probing_ms);
+    let heard = peers::ask(&disk, config, &plan.rows, probing_ms);
     let self_check_answered = self_check(host, config, probing_ms);
     if host.clock().boot_ms > deadline_ms {
         return Err(Failure::failed(
@@ -85,8 +89,7 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
     let _append = lock_state(host, config)?;
     loaded.reload_if_moved(disk, &identity, mend)?;
     let mut membership = loaded.ledger.fold().membership.clone();
-    warn_of_enrolled_rows(&roster, &membership, &mut loaded.warnings);
-    let changes = roster::changes(&roster, &membership);
+    let changes = roster::changes(&plan.roster, &membership);
     for (seq, change) in (loaded.ledger.tip().size..).zip(&changes) {
         membership.list(change.clone(), seq);
     }
@@ -100,6 +103,7 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
         self_check_answered,
         profile: &config.profile,
     });
+    refuse_over_cap(&decision, &membership)?;
     let drafts = drafts(&changes, &decision, &heard);
     let mut report = Report {
         pulse,
@@ -107,8 +111,9 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
         membership,
         decision,
         changes,
-        rejected: roster.rejected,
-        warnings: loaded.warnings,
+        rejected: plan.roster.rejected,
+        without_roster: plan.without_roster,
+        warnings: [loaded.warnings, plan.warnings].concat(),
         lines: drafts.len() as u64,
         size: loaded.ledger.tip().size,
     };
@@ -132,7 +137,7 @@ fn load<'a>(disk: Disk<'a>, identity: &Identity, mend: Mend) -> Result<Loaded<'a
     // A new boot may follow a power cut: then nothing cached about the journal is believed, and
     // the index, which is never synced, is made anew.
     if memory.boot_id == disk.host.clock().boot_id {
-        rebuild::recheck_bundle(&disk, ledger.floor(), memory.tick)?;
+        recheck(&disk, identity, &ledger, (memory.tick, mend))?;
     } else if ledger.floor().size > 0 {
         audit(&disk, Depth::Journal)?;
         if mend == Mend::Yes {
@@ -140,6 +145,21 @@ fn load<'a>(disk: Disk<'a>, identity: &Identity, mend: Mend) -> Result<Loaded<'a
         }
     }
     Ok(Loaded { ledger, memory, warnings })
+}
+
+/// Looks at one old bundle each tick; what is merely missing of the derived tree is made anew.
+fn recheck(
+    disk: &Disk<'_>,
+    identity: &Identity,
+    ledger: &Ledger<'_>,
+    (turn, mend): (u64, Mend),
+) -> Result<(), Failure> {
+    match rebuild::recheck_bundle(disk, ledger.floor(), turn) {
+        Err(ReadError::Missing(_)) if mend == Mend::Yes => {
+            rebuild::tree(disk, &identity.origin, ledger.floor()).map(|_| ())
+        }
+        checked => Ok(checked?),
+    }
 }
 
 impl<'a> Loaded<'a> {
@@ -182,7 +202,7 @@ fn commit_and_publish(
     save_memory(disk, memory)?;
     let checked_at = publish::rfc3339(now.wall_ms);
     let rows = peers::status_rows(config, &report.heard, report.decision.blind, &checked_at);
-    publish::status(disk, config, &rows)?;
+    report.warnings.extend(publish::status(disk, config, &rows)?);
     publish::freshness(disk, config, memory, &now)
 }
 
@@ -218,49 +238,6 @@ pub(super) fn save_memory(disk: &Disk<'_>, memory: &Memory) -> Result<(), Failur
     disk.put(&disk.layout.tick(), &bytes, (Keep::Durable, Readers::Usual))
 }
 
-/// A roster that cannot be read changes nothing: known rows are probed on.
-fn roster_or_warning(disk: &Disk<'_>, config: &Config, warnings: &mut Vec<String>) -> Roster {
-    match peers::load_roster(disk, config) {
-        Ok(roster) => roster,
-        Err(failure) => {
-            warnings.push(format!("{}; known rows stay as they are", failure.message));
-            Roster::default()
-        }
-    }
-}
-
-/// The roster's rows, then those that only the journal still knows: their line is damaged or the
-/// roster unreadable, and a row keeps its last good line.
-fn rows_to_probe(roster: &Roster, membership: &Membership) -> Vec<Listed> {
-    let enrolled = |id: &NodeId| membership.member(id).is_some_and(|member| member.enrolled);
-    let mut rows: Vec<Listed> =
-        roster.rows.iter().filter(|row| !enrolled(&row.id)).cloned().collect();
-    let leaving: Vec<NodeId> = roster::changes(roster, membership)
-        .into_iter()
-        .filter(|c| c.row.is_none())
-        .map(|c| c.node)
-        .collect();
-    for (id, member) in membership.members() {
-        let Some(row) = &member.row else { continue };
-        let gone = member.standing.liveness == Liveness::Left || leaving.contains(id);
-        if !gone && row.address().is_ok() && !rows.iter().any(|listed| listed.id == *id) {
-            rows.push(Listed { id: id.clone(), row: row.clone(), line: 0 });
-        }
-    }
-    rows
-}
-
-fn warn_of_enrolled_rows(roster: &Roster, membership: &Membership, warnings: &mut Vec<String>) {
-    for listed in &roster.rows {
-        if membership.member(&listed.id).is_some_and(|member| member.enrolled) {
-            warnings.push(format!(
-                "roster line {}: '{}' holds a key of its own, its row is ignored",
-                listed.line, listed.id
-            ));
-        }
-    }
-}
-
 fn self_check(host: &dyn Host, config: &Config, until_boot_ms: u64) -> bool {
     let calls: Vec<Call> = config
         .self_check
@@ -279,6 +256,18 @@ fn self_check(host: &dyn Host, config: &Config, until_boot_ms: u64) -> bool {
         .collect();
     let heard = |answer: &Answer| answer.as_ref().map_or_else(|fault| fault.heard(), |_| true);
     host.dial(&calls, until_boot_ms).iter().any(heard)
+}
+
+/// Law 6 once more where lines are written: the rule that decides and the one that checks are two.
+fn refuse_over_cap(decision: &Decision, membership: &Membership) -> Result<(), Failure> {
+    let dead = decision.verdicts.iter().filter(|v| v.to.liveness == Liveness::Dead).count();
+    let most = withdrawals_max(membership.routable());
+    if dead <= most {
+        return Ok(());
+    }
+    Err(Failure::failed(format!(
+        "{dead} deaths in one tick, the cap is {most}; nothing was written"
+    )))
 }
 
 /// Roster changes first: a verdict may concern a row that enters in this tick.

@@ -11,7 +11,6 @@ use super::index::{self, Place};
 use super::scan::{self, End, Start, Step};
 use super::tree;
 use crate::error::Failure;
-use crate::journal::bundle::{Bundle, parse_bundle};
 use crate::journal::chain::Tip;
 use crate::journal::floor::Floor;
 use crate::journal::merkle::{Frontier, Hash};
@@ -117,7 +116,6 @@ impl Check<'_> {
         self.frontier.push(step.tip.head);
         if self.depth == Depth::Full {
             self.author(step)?;
-            self.indexed(step)?;
             self.bundled(step)?;
         }
         if step.tip.size == self.floor.size {
@@ -140,21 +138,10 @@ impl Check<'_> {
         Ok(())
     }
 
-    fn indexed(&mut self, step: Step<'_>) -> Result<(), Failure> {
-        self.places.push(step.into());
-        match index::offset(self.disk, step.line.seq)? {
-            Some(at) if at != step.at => Err(Failure::integrity(format!(
-                "index/offsets says that line {} begins at {at}, it begins at {}",
-                step.line.seq, step.at
-            ))
-            .hint("remove the folder index; the next tick rebuilds it")),
-            _ => Ok(()),
-        }
-    }
-
     fn bundled(&mut self, step: Step<'_>) -> Result<(), Failure> {
         self.bundle.push(step.raw.to_vec());
         self.leaves.push(step.tip.head);
+        self.places.push(step.into());
         let full = self.bundle.len() as u64 == TILE_WIDTH;
         if !full && step.tip.size != self.floor.size {
             return Ok(());
@@ -163,27 +150,13 @@ impl Check<'_> {
         let width = self.bundle.len() as u16;
         let tile = Tile { level: 0, index, width };
         if tree::read_tile(self.disk, tile)? != self.leaves {
-            return Err(wrong_tile(&tile.path()));
+            return Err(tree::wrong(&tile.path()));
         }
-        self.compare_bundle(Bundle { index, width })?;
+        tree::expect_bundle(self.disk, index * TILE_WIDTH, &self.bundle)?;
         self.tiles += 2;
         self.bundle.clear();
         self.leaves.clear();
         Ok(())
-    }
-
-    fn compare_bundle(&self, bundle: Bundle) -> Result<(), Failure> {
-        let path = bundle.path();
-        let bytes = self.disk.read(&self.disk.layout.tile(&path))?.ok_or_else(|| {
-            Failure::integrity(format!("{path} is missing"))
-                .hint("the next tick rebuilds missing tiles")
-        })?;
-        match parse_bundle(&bytes) {
-            Ok(lines) if lines == self.bundle.iter().map(Vec::as_slice).collect::<Vec<_>>() => {
-                Ok(())
-            }
-            _ => Err(wrong_tile(&path)),
-        }
     }
 
     /// Levels above 0 are determined by level 0, so their right edge must give the same root.
@@ -199,10 +172,18 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Lines beyond the index are found by walking, so only a line it claims to hold can be missed.
+    /// Lines beyond the index are found by walking, so only a line it claims to hold can be wrong.
     fn look_ups(&self) -> Result<(), Failure> {
-        let reach = usize::try_from(index::reach(self.disk)?).unwrap_or(usize::MAX);
-        let indexed = &self.places[..reach.min(self.places.len())];
+        let offsets = index::offsets(self.disk, 0, self.places.len() as u64)?;
+        let indexed = &self.places[..offsets.len()];
+        if let Some((place, at)) = indexed.iter().zip(&offsets).find(|(place, at)| place.at != **at)
+        {
+            return Err(Failure::integrity(format!(
+                "index/offsets says that line {} begins at {at}, it begins at {}",
+                place.seq, place.at
+            ))
+            .hint("remove the folder index; the next tick rebuilds it"));
+        }
         match index::first_missing(self.disk, indexed)? {
             Some(seq) => {
                 Err(Failure::integrity(format!("the index does not find line {seq} by its hash"))
@@ -224,9 +205,4 @@ impl Check<'_> {
             _ => Ok(()),
         }
     }
-}
-
-fn wrong_tile(path: &str) -> Failure {
-    Failure::integrity(format!("{path} does not fit the journal"))
-        .hint("remove that file; the next tick rebuilds it from the journal")
 }

@@ -63,12 +63,17 @@ pub fn clear(disk: &Disk<'_>) -> Result<(), Failure> {
 
 /// Offset of a line, `None` beyond the index.
 pub fn offset(disk: &Disk<'_>, seq: u64) -> Result<Option<u64>, Failure> {
-    let path = offsets_path(disk);
-    if reach(disk)? <= seq {
-        return Ok(None);
+    Ok(offsets(disk, seq, 1)?.first().copied())
+}
+
+/// Offsets of `count` lines from `first` on; fewer where the index ends before.
+pub fn offsets(disk: &Disk<'_>, first: u64, count: u64) -> Result<Vec<u64>, Failure> {
+    if reach(disk)? <= first {
+        return Ok(Vec::new());
     }
-    let bytes = disk.read_span(&path, Span { from: seq * 8, most: 8 })?;
-    Ok(<[u8; 8]>::try_from(bytes.as_slice()).ok().map(u64::from_le_bytes))
+    let bytes = disk.read_span(&offsets_path(disk), Span { from: first * 8, most: count * 8 })?;
+    let whole = bytes.chunks_exact(8).filter_map(|entry| entry.try_into().ok());
+    Ok(whole.map(u64::from_le_bytes).collect())
 }
 
 /// Seqs of lines whose leaf hash may be `leaf`: the caller compares the whole hash.

@@ -257,6 +257,10 @@ impl<'a> Ledger<'a> {
             Err(ReadError::Missing(_)) if mend == Mend::Yes => {
                 rebuild::tree(&self.disk, &self.origin, &self.floor)?
             }
+            Err(ReadError::Missing(path)) => {
+                self.warnings.push(format!("{path} is missing and would be rebuilt"));
+                return Ok(());
+            }
             Err(error) => return Err(error.into()),
         };
         if self.frontier.root() != self.floor.root {
@@ -276,7 +280,7 @@ impl<'a> Ledger<'a> {
             return Ok(());
         };
         self.bundle = rebuild::lines_between(&self.disk, (from, self.floor.bytes), first)?;
-        rebuild::compare_with_tile(&self.disk, first, &self.bundle)
+        Ok(rebuild::compare_with_tile(&self.disk, first, &self.bundle)?)
     }
 
     fn grow_tree(&mut self, key: &SigningKey) -> Result<Floor, Failure> {

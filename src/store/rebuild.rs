@@ -4,7 +4,7 @@ use super::disk::Disk;
 use super::floor::changed;
 use super::index;
 use super::scan::{self, Start};
-use super::tree;
+use super::tree::{self, ReadError};
 use crate::error::Failure;
 use crate::host::Span;
 use crate::journal::chain::Tip;
@@ -15,13 +15,30 @@ use crate::journal::tile::{TILE_WIDTH, Tile};
 /// Lines handled at once: bounded memory, and whole tiles of level 1.
 const BATCH_LINES: usize = 1 << 16;
 
-/// Writes all tiles and bundles under the floor again and returns their frontier.
+/// Writes all tiles and bundles under the floor again and returns their frontier. The journal must
+/// give the signed root before anything is written from it.
 pub fn tree(disk: &Disk<'_>, origin: &str, floor: &Floor) -> Result<Frontier, Failure> {
     let mut frontier = Frontier::new();
+    scan::walk(disk, from_line_0(origin), floor.size, &mut |step| {
+        frontier.push(step.tip.head);
+        Ok(())
+    })?;
+    if frontier.root() != floor.root {
+        return Err(Failure::integrity(format!(
+            "the journal gives root {} at size {}, but {} was signed",
+            frontier.root(),
+            frontier.size(),
+            floor.root
+        )));
+    }
+    write_tree(disk, origin, floor)?;
+    Ok(frontier)
+}
+
+fn write_tree(disk: &Disk<'_>, origin: &str, floor: &Floor) -> Result<(), Failure> {
     let mut leaves: Vec<Hash> = Vec::new();
     let mut lines: Vec<Vec<u8>> = Vec::new();
     scan::walk(disk, from_line_0(origin), floor.size, &mut |step| {
-        frontier.push(step.tip.head);
         leaves.push(step.tip.head);
         lines.push(step.raw.to_vec());
         let last = step.tip.size == floor.size;
@@ -36,15 +53,7 @@ pub fn tree(disk: &Disk<'_>, origin: &str, floor: &Floor) -> Result<Frontier, Fa
         }
         Ok(())
     })?;
-    if frontier.root() != floor.root {
-        return Err(Failure::integrity(format!(
-            "the journal gives root {} at size {}, but {} was signed",
-            frontier.root(),
-            frontier.size(),
-            floor.root
-        )));
-    }
-    Ok(frontier)
+    Ok(())
 }
 
 /// Makes the index anew.
@@ -62,9 +71,9 @@ pub fn index(disk: &Disk<'_>, origin: &str, floor: &Floor) -> Result<(), Failure
     index::extend(disk, &places)
 }
 
-/// Hashes the lines of one old bundle again and compares them with its tile: rot in the middle is
-/// found within as many turns as there are bundles.
-pub fn recheck_bundle(disk: &Disk<'_>, floor: &Floor, turn: u64) -> Result<(), Failure> {
+/// Hashes the lines of one old bundle again and compares them with its tile and its file: rot in
+/// the middle is found within as many turns as there are bundles.
+pub fn recheck_bundle(disk: &Disk<'_>, floor: &Floor, turn: u64) -> Result<(), ReadError> {
     let bundles = floor.size / TILE_WIDTH;
     if bundles == 0 {
         return Ok(());
@@ -76,7 +85,8 @@ pub fn recheck_bundle(disk: &Disk<'_>, floor: &Floor, turn: u64) -> Result<(), F
         return Ok(());
     };
     let lines = lines_between(disk, (from, to), first)?;
-    compare_with_tile(disk, first, &lines)
+    compare_with_tile(disk, first, &lines)?;
+    tree::expect_bundle(disk, first, &lines)
 }
 
 /// The lines between two offsets, of which the first has index `first`.
@@ -100,13 +110,13 @@ pub(super) fn compare_with_tile(
     disk: &Disk<'_>,
     first: u64,
     lines: &[Vec<u8>],
-) -> Result<(), Failure> {
+) -> Result<(), ReadError> {
     let tile = Tile { level: 0, index: first / TILE_WIDTH, width: lines.len() as u16 };
     let expected = tree::read_tile(disk, tile)?;
     for (seq, (line, leaf)) in (first..).zip(lines.iter().zip(&expected)) {
         if leaf_hash(line) != *leaf {
             let at = index::offset(disk, seq)?.unwrap_or(0);
-            return Err(changed(disk, seq, at, "its hash is not the one in the tree"));
+            return Err(changed(disk, seq, at, "its hash is not the one in the tree").into());
         }
     }
     Ok(())

@@ -3,16 +3,19 @@
 use super::disk::Disk;
 use crate::error::Failure;
 use crate::host::{Keep, Readers};
-use crate::journal::bundle::{Bundle, BundleError, bundle_bytes};
+use crate::journal::bundle::{Bundle, BundleError, bundle_bytes, parse_bundle};
 use crate::journal::merkle::{Frontier, Hash};
 use crate::journal::proof::ProofError;
 use crate::journal::tile::{TILE_WIDTH, Tile, TileError, frontier_from_edge, grow_tiles};
 
-/// Why a tile gave no hashes.
+/// How an operator mends what is derived.
+const REBUILD_HINT: &str = "remove the folder tile; the next tick rebuilds it from the journal";
+
+/// Why a tile or bundle could not be used.
 #[derive(Debug)]
 pub enum ReadError {
-    /// There is none; it can be rebuilt.
-    Missing(Tile),
+    /// There is none of this name; it can be rebuilt.
+    Missing(String),
     /// It is there and cannot be right.
     Wrong(Failure),
 }
@@ -29,11 +32,18 @@ impl From<ProofError> for ReadError {
     }
 }
 
+impl From<Failure> for ReadError {
+    fn from(failure: Failure) -> Self {
+        ReadError::Wrong(failure)
+    }
+}
+
 impl From<ReadError> for Failure {
     fn from(error: ReadError) -> Self {
         match error {
-            ReadError::Missing(tile) => Failure::integrity(format!("{} is missing", tile.path()))
-                .hint("the next tick rebuilds missing tiles from the journal"),
+            ReadError::Missing(path) => {
+                Failure::integrity(format!("{path} is missing")).hint(REBUILD_HINT)
+            }
             ReadError::Wrong(failure) => failure,
         }
     }
@@ -46,7 +56,7 @@ pub fn read_tile(disk: &Disk<'_>, tile: Tile) -> Result<Vec<Hash>, ReadError> {
         return Ok(tile.parse(&bytes)?);
     }
     let full = Tile { width: TILE_WIDTH as u16, ..tile };
-    let bytes = read(&full.path())?.ok_or(ReadError::Missing(tile))?;
+    let bytes = read(&full.path())?.ok_or_else(|| ReadError::Missing(tile.path()))?;
     let mut hashes = full.parse(&bytes)?;
     hashes.truncate(usize::from(tile.width));
     Ok(hashes)
@@ -68,6 +78,22 @@ pub fn grow(disk: &Disk<'_>, old_size: u64, leaves: &[Hash]) -> Result<(), Failu
         }
     }
     Ok(())
+}
+
+/// Checks that the bundle which begins at line `first` holds exactly `lines`.
+pub fn expect_bundle(disk: &Disk<'_>, first: u64, lines: &[Vec<u8>]) -> Result<(), ReadError> {
+    let path = Bundle { index: first / TILE_WIDTH, width: lines.len() as u16 }.path();
+    let bytes = disk.read(&disk.layout.tile(&path))?;
+    let bytes = bytes.ok_or_else(|| ReadError::Missing(path.clone()))?;
+    match parse_bundle(&bytes) {
+        Ok(held) if held.iter().eq(lines.iter()) => Ok(()),
+        _ => Err(wrong(&path).into()),
+    }
+}
+
+/// A tile or bundle that does not fit the journal.
+pub fn wrong(path: &str) -> Failure {
+    Failure::integrity(format!("{path} does not fit the journal")).hint(REBUILD_HINT)
 }
 
 /// Writes the bundles from the one that holds line `first` on; `lines` begins at its first line.

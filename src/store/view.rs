@@ -19,6 +19,7 @@ use crate::journal::replay::Fold;
 use crate::journal::snapshot::Snapshot;
 use crate::journal::tlog_proof::render_tlog_proof;
 use crate::protocol::member::NodeId;
+use std::collections::VecDeque;
 
 /// Everything readers see.
 #[derive(Debug)]
@@ -74,23 +75,24 @@ impl<'a> View<'a> {
         {
             return Ok(placed);
         }
-        self.find(|step| step.seq == seq)?
+        self.find(&|placed| placed.line.seq == seq)?
             .ok_or_else(|| Failure::integrity(format!("line {seq} is missing from the journal")))
     }
 
-    /// The newest `last` lines that `wanted` asks for, oldest first.
-    pub fn newest(
-        &self,
-        last: u64,
-        wanted: &dyn Fn(&Line) -> bool,
-    ) -> Result<Vec<Placed>, Failure> {
-        let mut kept = std::collections::VecDeque::new();
-        self.each(&mut |placed| {
-            if wanted(&placed.line) {
+    /// The newest `last` lines, oldest first; with `about`, of those about one node.
+    pub fn newest(&self, last: u64, about: Option<&NodeId>) -> Result<Vec<Placed>, Failure> {
+        let start = match about {
+            // Without a filter the walk can begin where the wanted lines do.
+            None => self.start_at(self.checkpoint.size.saturating_sub(last))?,
+            Some(_) => self.start(),
+        };
+        let mut kept = VecDeque::new();
+        self.each(start, &mut |placed| {
+            if about.is_none() || about == Record::of(&placed.line).node() {
                 kept.push_back(placed);
-                if kept.len() as u64 > last {
-                    kept.pop_front();
-                }
+            }
+            if kept.len() as u64 > last {
+                kept.pop_front();
             }
         })?;
         Ok(kept.into())
@@ -106,7 +108,7 @@ impl<'a> View<'a> {
         if index::reach(&self.disk)? >= self.checkpoint.size {
             return Ok(None);
         }
-        Ok(self.find_leaf(leaf)?.map(|placed| placed.line.seq))
+        Ok(self.find(&|placed| placed.leaf == *leaf)?.map(|placed| placed.line.seq))
     }
 
     /// The newest line about a node.
@@ -135,33 +137,38 @@ impl<'a> View<'a> {
         Ok(Line::parse(&raw).ok().map(|line| Placed { raw, line, leaf }))
     }
 
-    fn find(&self, wanted: impl Fn(&Line) -> bool) -> Result<Option<Placed>, Failure> {
-        Ok(self.newest(1, &wanted)?.pop())
-    }
-
-    fn find_leaf(&self, leaf: &Hash) -> Result<Option<Placed>, Failure> {
+    fn find(&self, wanted: &dyn Fn(&Placed) -> bool) -> Result<Option<Placed>, Failure> {
         let mut found = None;
-        self.each(&mut |placed| {
-            if placed.leaf == *leaf {
+        self.each(self.start(), &mut |placed| {
+            if found.is_none() && wanted(&placed) {
                 found = Some(placed);
             }
         })?;
         Ok(found)
     }
 
-    fn each(&self, visit: &mut dyn FnMut(Placed)) -> Result<(), Failure> {
-        let start = Start { tip: Tip::origin(&self.identity.origin), bytes: 0 };
+    fn start(&self) -> Start {
+        Start { tip: Tip::origin(&self.identity.origin), bytes: 0 }
+    }
+
+    /// The place of line `seq`, from the index; line 0 where that does not reach.
+    fn start_at(&self, seq: u64) -> Result<Start, Failure> {
+        let Some(before) = seq.checked_sub(1) else {
+            return Ok(self.start());
+        };
+        let before = self.line(before)?;
+        let tip = Tip { size: seq, head: before.leaf, ts: before.line.ts };
+        let at = index::offset(&self.disk, seq)?;
+        Ok(at.map_or_else(|| self.start(), |bytes| Start { tip, bytes }))
+    }
+
+    fn each(&self, start: Start, visit: &mut dyn FnMut(Placed)) -> Result<(), Failure> {
         scan::walk(&self.disk, start, self.checkpoint.size, &mut |step| {
             visit(Placed { raw: step.raw.to_vec(), line: step.line.clone(), leaf: step.tip.head });
             Ok(())
         })?;
         Ok(())
     }
-}
-
-/// The node a line is about, for filters.
-pub fn about(line: &Line) -> Option<NodeId> {
-    Record::of(line).node().cloned()
 }
 
 fn not_published(seq: u64, size: u64) -> Failure {

@@ -72,7 +72,7 @@ fn config(n: usize) -> crowny_fed::config::Config {
         color: Colour::Never,
         lang: Lang::En,
     };
-    assemble(&common, &Peers::default(), None, Path::new("/")).unwrap().config
+    assemble(&common, &Peers::default(), None, Path::new("/")).unwrap()
 }
 
 fn begin(host: &SimHost, n: usize) {
