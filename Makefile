@@ -11,13 +11,11 @@ run: ## Build and show the main job for real: three processes, one killed and br
 test: ## Every test; one that needs a missing program says that it skipped
 	$(CARGO) test --locked
 
-check: ## Format, lints, documentation, layers, dependencies
+check: ## Format, lints, documentation, layers, licences and sources of dependencies
 	$(CARGO) fmt --check
 	$(CARGO) clippy --locked --all-targets -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
 	$(CARGO) test --locked --test tidy
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --offline check bans licenses sources; \
-	else echo "skipped: cargo-deny is not installed (cargo install --locked cargo-deny)"; fi
 
 full: release ## Long sweeps and measurements; their output belongs in docs/measurements.md
 	CROWNY_FED_FULL=1 $(CARGO) test --locked --release -- --nocapture

@@ -2,7 +2,7 @@
 
 use super::{Ending, print};
 use crate::cli::Cli;
-use crate::error::Failure;
+use anyhow::Context;
 use clap::CommandFactory;
 
 pub(super) fn shell(shell: clap_complete::Shell) -> Ending {
@@ -14,9 +14,7 @@ pub(super) fn shell(shell: clap_complete::Shell) -> Ending {
 
 pub(super) fn manual() -> Ending {
     let mut page = Vec::new();
-    clap_mangen::Man::new(Cli::command())
-        .render(&mut page)
-        .map_err(|error| Failure::failed(format!("cannot render the manual: {error}")))?;
+    clap_mangen::Man::new(Cli::command()).render(&mut page).context("cannot render the manual")?;
     print::out(&String::from_utf8_lossy(&page))?;
     Ok(None)
 }

@@ -66,14 +66,16 @@ fn told(placed: &Placed) -> String {
                 })
                 .chain(verdict.no_heir.iter().map(|service| format!(", {service} has no heir")))
                 .collect();
+            let waited = match verdict.needed {
+                0 => String::new(),
+                needed => format!(", waited {} of {needed} ticks", verdict.waited),
+            };
             format!(
-                "{}: {} -> {} ({}, waited {} of {} ticks), inc={}{}",
+                "{}: {} -> {} ({}{waited}), inc={}{}",
                 verdict.node,
                 verdict.from.word(),
                 verdict.to.word(),
                 verdict.rule,
-                verdict.waited,
-                verdict.needed,
                 verdict.inc.value(),
                 heirs.concat()
             )

@@ -21,13 +21,17 @@ use crate::error::{Failure, Kind};
 use context::Context;
 
 /// What a verb that did not fail ends with: 0, or that some input rows were set aside.
-type Ending = Result<Option<Kind>, Failure>;
+type Ending = anyhow::Result<Option<Kind>>;
 
 /// Runs the verb and returns the exit code.
 pub fn run(cli: &Cli) -> u8 {
     match dispatch(cli) {
         Ok(ending) => ending.map_or(0, Kind::exit_code),
-        Err(failure) => {
+        Err(error) => {
+            // What no layer below gave a kind is a plain failure, with all it says.
+            let failure = error
+                .downcast::<Failure>()
+                .unwrap_or_else(|other| Failure::failed(format!("{other:#}")));
             print::failure(cli.common.color, &failure);
             failure.kind.exit_code()
         }

@@ -30,7 +30,7 @@ pub(super) fn run(context: &Context, typed: &Routes) -> Ending {
         print::out(&text)?;
     }
     if rows.is_empty() && typed.service.is_some() {
-        return Err(Failure::new(Kind::No, "no such service in the map"));
+        anyhow::bail!(Failure::new(Kind::No, "no such service in the map"));
     }
     Ok(None)
 }

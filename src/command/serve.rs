@@ -8,18 +8,18 @@ use crate::error::{Failure, Kind};
 use crate::http::listen::{Retry, bind, inherited};
 use crate::http::router::{Face, answer};
 use crate::http::{Allowed, Options, Request, serve, serve_one, stdio};
+use anyhow::Context as _;
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
 pub(super) fn run(context: &Context, typed: &Serve) -> Ending {
     let face = Face { host: &context.host, config: &context.config };
     let handler = |request: &Request| answer(&face, request);
-    let failed = |error: std::io::Error| Failure::failed(format!("serving ended: {error}"));
     if typed.stdio {
         let options =
             Options { allowed: allowed(context, &[context.config.listen]), ..Options::default() };
-        let (input, output) = stdio::handles().map_err(failed)?;
-        serve_one(input, output, &options, &handler).map_err(failed)?;
+        let (input, output) = stdio::handles().context("serving ended")?;
+        serve_one(input, output, &options, &handler).context("serving ended")?;
         return Ok(None);
     }
     let listeners = listeners(context, typed)?;
@@ -34,7 +34,7 @@ pub(super) fn run(context: &Context, typed: &Serve) -> Ending {
             addresses.iter().map(|address| format!("http://{address}")).collect();
         super::print::warn(&format!("listening on {}", list.join(" ")));
     }
-    serve(listeners, &options, &handler).map_err(failed)?;
+    serve(listeners, &options, &handler).context("serving ended")?;
     Ok(None)
 }
 

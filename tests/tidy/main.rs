@@ -1,6 +1,8 @@
 //! House rules as tests: who may import whom, how long a file may be, that no file is an orphan.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic, unreachable_pub)] // tests meet the world and panic to fail
 
+mod dependencies;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
