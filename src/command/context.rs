@@ -26,7 +26,7 @@ impl Context {
     /// Steps down from root where the state is somebody's, reads and checks the configuration,
     /// and refuses to touch what is the gateway's or another user's.
     pub(super) fn new(common: &Common, peers: &Peers) -> Result<Context, Failure> {
-        let here = working_folder()?;
+        let here = working_folder(&common.dir)?;
         step_down(&here.join(&common.dir))?;
         let mut config = assemble(common, peers, &here)?;
         refuse_protected(&config)?;
@@ -49,12 +49,16 @@ pub(super) fn host(ca_file: Option<PathBuf>) -> RealHost {
     RealHost::new(Dialer::new(Options { ca_file, ..Options::default() }))
 }
 
-/// The working folder, which relative paths are meant from.
-pub(super) fn working_folder() -> Result<PathBuf, Failure> {
-    std::env::current_dir().map_err(|error| {
-        Failure::config(format!("no working folder: {error}"))
-            .hint("pass --dir as an absolute path")
-    })
+/// The working folder, which relative paths are meant from. Where it is gone, an absolute `path`
+/// does without.
+pub(super) fn working_folder(path: &Path) -> Result<PathBuf, Failure> {
+    match std::env::current_dir() {
+        Ok(here) => Ok(here),
+        Err(_) if path.is_absolute() => Ok(PathBuf::from("/")),
+        Err(error) => {
+            Err(Failure::config(format!("no working folder: {error}")).hint("pass absolute paths"))
+        }
+    }
 }
 
 /// See [`owner::step_down`].

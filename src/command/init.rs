@@ -18,7 +18,7 @@ pub(super) fn run(common: &Common, typed: &Init) -> Ending {
     if common.quiet {
         return Ok(None);
     }
-    let dir = working_folder()?.join(&common.dir);
+    let dir = working_folder(&common.dir)?.join(&common.dir);
     print::out(&format!(
         "founded {} with this node '{}' as its anchor\n  folder    {}\n  vkey      {}\n  recovery  {}: move this file to a safe place off this machine\n\nnext: list peers in 피어목록.psv, then run: crowny-fed tick --dir {}\n",
         identity.origin,
@@ -107,7 +107,9 @@ interval = "{interval}"
 # Host header of GET / probes: a name, or auto for each row's own host:port.
 # host_header = "crowny.org"
 
-# If one of these answers, our own network works, however many peers are silent.
+# If one of these answers, our own network works, however many peers are silent. Without one, a
+# tick that hears nobody accuses nobody, for as long as that lasts: name something near and steady
+# that is no peer, such as the router or a resolver.
 # self_check = ["192.0.2.1:443"]
 
 # Nothing of ours may be, lie in or link to these: labels (a path part) and paths. gwlive and the

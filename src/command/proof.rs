@@ -56,7 +56,7 @@ fn find(view: &View<'_>, wanted: &str) -> Result<Option<u64>, Failure> {
 }
 
 fn check((proof, line, vkey): (&Path, &Path, &str), as_json: bool) -> Ending {
-    let here = working_folder()?;
+    let here = working_folder(proof)?;
     let read = |path: &Path| {
         host(None)
             .read(&here.join(path), Span::WHOLE)

@@ -147,18 +147,25 @@ fn load<'a>(disk: Disk<'a>, identity: &Identity, mend: Mend) -> Result<Loaded<'a
     Ok(Loaded { ledger, memory, warnings })
 }
 
-/// Looks at one old bundle each tick; what is merely missing of the derived tree is made anew.
+/// Looks at one old bundle each tick. What is derived is made anew before the journal is blamed:
+/// tiles that are missing, and an index that leads astray.
 fn recheck(
     disk: &Disk<'_>,
     identity: &Identity,
     ledger: &Ledger<'_>,
     (turn, mend): (u64, Mend),
 ) -> Result<(), Failure> {
-    match rebuild::recheck_bundle(disk, ledger.floor(), turn) {
+    let floor = ledger.floor();
+    match rebuild::recheck_bundle(disk, floor, turn) {
+        Ok(()) => Ok(()),
         Err(ReadError::Missing(_)) if mend == Mend::Yes => {
-            rebuild::tree(disk, &identity.origin, ledger.floor()).map(|_| ())
+            rebuild::tree(disk, &identity.origin, floor).map(|_| ())
         }
-        checked => Ok(checked?),
+        Err(ReadError::Wrong(_)) if mend == Mend::Yes => {
+            rebuild::index(disk, &identity.origin, floor)?;
+            Ok(rebuild::recheck_bundle(disk, floor, turn)?)
+        }
+        Err(error) => Err(error.into()),
     }
 }
 
