@@ -109,8 +109,17 @@ fn by_roster(disk: &Disk<'_>, config: &Config, roster: &Roster) -> Result<List, 
         nobody(format!("not judged yet, {} is missing", config.status.display()))
             .hint("run: crowny-fed probe")
     })?;
-    let judged: BTreeMap<NodeId, Judgement> =
-        status.into_iter().map(|row| (row.id, row.judgement)).collect();
+    let at: BTreeMap<&NodeId, (&str, u16)> = roster
+        .rows
+        .iter()
+        .map(|listed| (&listed.id, (listed.row.host.as_str(), listed.row.port)))
+        .collect();
+    // A row that has moved since the probe was not judged where it stands now.
+    let judged: BTreeMap<NodeId, Judgement> = status
+        .into_iter()
+        .filter(|row| at.get(&row.id) == Some(&(row.host.as_str(), row.port)))
+        .map(|row| (row.id, row.judgement))
+        .collect();
     let rows = failover::by_judgement(roster, &judged).into_iter().cloned().collect();
     Ok(List { rows, rule: "roster", old: None })
 }

@@ -98,13 +98,18 @@ fn ok_before_slow_in_roster_order_without_the_down_the_unknown_and_the_standby()
 }
 
 #[test]
-fn a_row_added_since_the_probe_is_not_judged_yet() {
+fn a_row_added_or_moved_since_the_probe_is_not_judged_yet() {
     let folder = Folder::new();
     let peer = Peer::status(200);
     folder.roster("d", &[row("n1", peer.port)]);
     folder.good("d", &["probe"]);
     folder.roster("d", &[row("new", peer.port), row("n1", peer.port)]);
     assert_eq!(folder.good("d", &["failover"]), format!("n1|127.0.0.1|{}\n", peer.port));
+    let other = Peer::status(200);
+    folder.roster("d", &[row("n1", other.port)]);
+    folder.fed("d", &["failover"]).refuses(3, "nobody to fail over to");
+    folder.good("d", &["probe"]);
+    assert_eq!(folder.good("d", &["failover"]), format!("n1|127.0.0.1|{}\n", other.port));
 }
 
 /// 타 after one failed probe: the roster rule drops at once, the federation rule waits for death.
