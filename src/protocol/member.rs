@@ -5,7 +5,9 @@
 //! which statements arrive cannot matter.
 
 use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
 use std::fmt;
+use std::hash::{Hash, Hasher};
 use unicode_normalization::UnicodeNormalization;
 
 /// Longest node id in characters (design section 1).
@@ -14,7 +16,10 @@ pub const NODE_ID_CHARS_MAX: usize = 64;
 pub const INTEGER_MAX: u64 = (1 << 53) - 1;
 
 /// A node's name: NFC, 1-64 of `A-Z a-z 0-9 _ . -` and Hangul syllables.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+///
+/// Two spellings that differ in case only are one node, in every comparison and every table
+/// (design section 1); each keeps the spelling it was typed in.
+#[derive(Clone, Debug, Serialize)]
 #[serde(transparent)]
 pub struct NodeId(String);
 
@@ -56,7 +61,38 @@ impl NodeId {
 
     /// The form under which two ids are the same node.
     pub fn folded(&self) -> String {
-        self.0.to_lowercase()
+        self.0.to_ascii_lowercase()
+    }
+
+    /// The bytes of that form; only ASCII letters of the alphabet have a case.
+    fn folded_bytes(&self) -> impl Iterator<Item = u8> + '_ {
+        self.0.bytes().map(|byte| byte.to_ascii_lowercase())
+    }
+}
+
+impl PartialEq for NodeId {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.eq_ignore_ascii_case(&other.0)
+    }
+}
+
+impl Eq for NodeId {}
+
+impl Ord for NodeId {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.folded_bytes().cmp(other.folded_bytes())
+    }
+}
+
+impl PartialOrd for NodeId {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Hash for NodeId {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.folded_bytes().for_each(|byte| state.write_u8(byte));
     }
 }
 
@@ -205,6 +241,16 @@ mod tests {
                 assert_eq!(end, standing(Liveness::Dead, 10));
             }
         }
+    }
+
+    #[test]
+    fn spellings_that_differ_in_case_are_one_node_in_every_table() {
+        let id = |text| NodeId::parse(text).unwrap();
+        assert_eq!(id("GW-1.서울"), id("gw-1.서울"));
+        assert!(id("a") < id("B") && id("B") < id("c") && id("a") != id("a_"));
+        let tree: std::collections::BTreeSet<_> = [id("N2"), id("n2"), id("n20")].into();
+        assert_eq!(tree.len(), 2);
+        assert_eq!(id("N2").as_str(), "N2");
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub struct Route {
     pub no_heir: bool,
 }
 
-/// The rows of the map, sorted by service, state, node.
+/// The rows of the map, sorted by service, state, node bytes.
 pub fn routes(membership: &Membership) -> Vec<Route> {
     let mut by_service: BTreeMap<ServiceName, Vec<(&NodeId, &Member, Service)>> = BTreeMap::new();
     for (id, member) in membership.members() {
@@ -34,7 +34,8 @@ pub fn routes(membership: &Membership) -> Vec<Route> {
     }
     let mut rows: Vec<Route> = by_service.into_values().flat_map(service_rows).collect();
     rows.sort_by(|a, b| {
-        (&a.service, a.liveness, &a.node, &a.url).cmp(&(&b.service, b.liveness, &b.node, &b.url))
+        let (one, two) = (a.node.as_str(), b.node.as_str());
+        (&a.service, a.liveness, one, &a.url).cmp(&(&b.service, b.liveness, two, &b.url))
     });
     rows
 }

@@ -146,3 +146,16 @@ fn our_own_row_is_neither_probed_nor_listed_in_any_spelling() {
     assert!(!fed.folder.good("d", &["failover"]).contains("GW1"));
     assert!(own.heads().is_empty());
 }
+
+#[test]
+fn a_row_spelled_in_another_case_is_the_same_node() {
+    let fed = Fed::new();
+    let before = fed.journal();
+    fed.folder.roster("d", &fed.rows().map(|row| row.replacen('n', "N", 1)));
+    assert_eq!(fed.folder.good("d", &["tick"]), "");
+    assert_eq!(fed.journal(), before);
+    assert_eq!(fed.mapped(), ["n1", "n2", "n3"]);
+    assert_eq!(fed.probes(), [2; 3], "each is asked once a tick");
+    assert_eq!(fed.folder.good("d", &["failover"]).lines().count(), 3);
+    assert_eq!(fed.folder.good("d", &["log", "--json", "--node", "N2"]).lines().count(), 1);
+}
