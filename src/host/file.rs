@@ -57,15 +57,16 @@ pub(super) fn change(change: Change<'_>) -> io::Result<()> {
 }
 
 fn append(path: &Path, at: u64, bytes: &[u8], keep: Keep) -> io::Result<()> {
-    let is_new = entry(path)?.is_none();
+    let before = entry(path)?;
     let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
     file.seek(SeekFrom::Start(at))?;
     if let Err(error) = write_and_sync(&mut file, bytes, keep) {
-        // Best effort: what remains of the torn bytes is set aside by the next recovery.
-        let _ = file.set_len(at);
+        // Best effort: what remains of the torn bytes is set aside by the next recovery. What the
+        // file held before stays: lines written again are already somebody's.
+        let _ = file.set_len(before.map_or(at, |before| before.bytes));
         return Err(error);
     }
-    if is_new && keep == Keep::Durable {
+    if before.is_none() && keep == Keep::Durable {
         sync_folder_of(path)?;
     }
     Ok(())
