@@ -9,7 +9,7 @@ use super::floor;
 use super::identity::Identity;
 use super::index::{self, Place};
 use super::scan::{self, End, Start, Step};
-use super::tree;
+use super::tree::{self, ReadError};
 use crate::error::Failure;
 use crate::journal::chain::Tip;
 use crate::journal::floor::Floor;
@@ -52,7 +52,8 @@ struct Check<'a> {
     depth: Depth,
     floor: Floor,
     frontier: Frontier,
-    root_at_floor: Option<Hash>,
+    /// The first line that its tile has another hash for: which of them is wrong shows at the root.
+    differs: Option<(Tile, Place)>,
     fold: Fold,
     bundle: Vec<Vec<u8>>,
     leaves: Vec<Hash>,
@@ -65,13 +66,13 @@ struct Check<'a> {
 pub fn audit(disk: &Disk<'_>, depth: Depth) -> Result<Audit, Failure> {
     let identity = Identity::require(disk)?;
     let floor = floor::read(disk, &identity)?;
-    let length = disk.length(&disk.layout.journal())?.unwrap_or(0);
+    let present = disk.length(&disk.layout.journal())?.is_some();
     let mut check = Check {
         disk,
         depth,
         floor,
         frontier: Frontier::new(),
-        root_at_floor: None,
+        differs: None,
         fold: Fold::default(),
         bundle: Vec::new(),
         leaves: Vec::new(),
@@ -80,28 +81,24 @@ pub fn audit(disk: &Disk<'_>, depth: Depth) -> Result<Audit, Failure> {
         tiles: 0,
     };
     let start = Start { tip: Tip::origin(&identity.origin), bytes: 0 };
-    let end = if length == 0 {
-        End { tip: start.tip, bytes: 0, reason: None }
-    } else {
+    let end = if present {
         scan::walk(disk, start, u64::MAX, &mut |step| check.line(step))?
+    } else {
+        End { tip: start.tip, bytes: 0, reason: None }
     };
-    if end.tip.size < check.floor.size {
-        return Err(floor::damage(disk, &check.floor, &end));
+    check.journal(&end)?;
+    if depth == Depth::Full {
+        check.derived()?;
     }
-    let root = check.root_at_floor.unwrap_or_else(|| Frontier::new().root());
-    if root != check.floor.root {
-        return Err(Failure::integrity(format!(
-            "the journal gives root {root} at size {}, but {} was signed",
-            check.floor.size, check.floor.root
-        ))
-        .hint("a line was changed and the chain after it made anew; restore the file from another node"));
-    }
+    // A tick may have appended meanwhile: only bytes that are no line are torn.
+    let length = disk.length(&disk.layout.journal())?.unwrap_or(0);
+    let torn_bytes = end.reason.map_or(0, |_| length.saturating_sub(end.bytes));
     Ok(Audit {
         origin: identity.origin,
         size: check.floor.size,
-        root,
+        root: check.floor.root,
         unsigned_lines: end.tip.size - check.floor.size,
-        torn_bytes: length - end.bytes,
+        torn_bytes,
         signatures: check.signatures,
         tiles: check.tiles,
     })
@@ -118,20 +115,43 @@ impl Check<'_> {
             self.author(step)?;
             self.bundled(step)?;
         }
-        if step.tip.size == self.floor.size {
-            self.root_at_floor = Some(self.frontier.root());
-            if self.depth == Depth::Full {
-                self.snapshot()?;
-                self.upper_tiles()?;
-                self.look_ups()?;
-            }
-        }
         Ok(())
     }
 
+    /// The lines under the floor are all there and those that were signed.
+    fn journal(&mut self, end: &End) -> Result<(), Failure> {
+        let short = end.tip.size < self.floor.size;
+        if short {
+            self.compare_begun_bundle(end)?;
+        }
+        let root = self.frontier.root();
+        match &self.differs {
+            Some((_, place)) if short || root != self.floor.root => {
+                let reason = "its hash is not the one in the tree";
+                Err(floor::changed(self.disk, place.seq, place.at, reason))
+            }
+            None if short => Err(floor::damage(self.disk, &self.floor, end)),
+            None if root != self.floor.root => {
+                Err(floor::unlike_signed(self.disk, &self.floor, root))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Everything that is made from the journal.
+    fn derived(&mut self) -> Result<(), Failure> {
+        if let Some((tile, _)) = &self.differs {
+            return Err(tree::wrong(&tile.path()));
+        }
+        self.snapshot()?;
+        self.upper_tiles()?;
+        self.look_ups()
+    }
+
     fn author(&mut self, step: Step<'_>) -> Result<(), Failure> {
+        let (seq, kind) = (step.line.seq, &step.line.kind);
         self.fold.check_author(step.line).map_err(|reason| {
-            Failure::integrity(format!("line {} ({}): {reason}", step.line.seq, step.line.kind))
+            floor::changed(self.disk, seq, step.at, &format!("{kind}: {reason}"))
         })?;
         self.signatures += u64::from(step.line.author.is_some());
         self.fold.apply(step.line);
@@ -146,17 +166,36 @@ impl Check<'_> {
         if !full && step.tip.size != self.floor.size {
             return Ok(());
         }
-        let index = step.line.seq / TILE_WIDTH;
-        let width = self.bundle.len() as u16;
-        let tile = Tile { level: 0, index, width };
-        if tree::read_tile(self.disk, tile)? != self.leaves {
-            return Err(tree::wrong(&tile.path()));
+        let first = step.line.seq / TILE_WIDTH * TILE_WIDTH;
+        self.compare_with_tile(first)?;
+        if self.differs.is_none() {
+            tree::expect_bundle(self.disk, first, &self.bundle)?;
         }
-        tree::expect_bundle(self.disk, index * TILE_WIDTH, &self.bundle)?;
         self.tiles += 2;
         self.bundle.clear();
         self.leaves.clear();
         Ok(())
+    }
+
+    /// Notes the first of the lines at hand that its tile has another hash for.
+    fn compare_with_tile(&mut self, first: u64) -> Result<(), ReadError> {
+        let Some(tile) = Tile::in_tree(0, first / TILE_WIDTH, self.floor.size) else {
+            return Ok(());
+        };
+        let held = tree::read_tile(self.disk, tile)?;
+        let differing = self.leaves.iter().zip(&held).position(|(leaf, held)| leaf != held);
+        if let (Some(nth), None) = (differing, &self.differs) {
+            self.differs = Some((tile, self.places[first as usize + nth]));
+        }
+        Ok(())
+    }
+
+    /// The chain broke: often the line before is the changed one, and its tile tells.
+    fn compare_begun_bundle(&mut self, end: &End) -> Result<(), Failure> {
+        match self.compare_with_tile(end.tip.size / TILE_WIDTH * TILE_WIDTH) {
+            Err(ReadError::Wrong(failure)) => Err(failure),
+            _ => Ok(()),
+        }
     }
 
     /// Levels above 0 are determined by level 0, so their right edge must give the same root.

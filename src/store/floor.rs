@@ -8,7 +8,7 @@ use crate::error::Failure;
 use crate::journal::chain::{Tip, origin_hash};
 use crate::journal::checkpoint::{Checkpoint, open_checkpoint};
 use crate::journal::floor::Floor;
-use crate::journal::merkle::{Frontier, empty_root};
+use crate::journal::merkle::{Frontier, Hash, empty_root};
 use crate::journal::record::Record;
 
 /// Lines that `init` writes: a journal of no more, ours, without a floor, is an unfinished one.
@@ -85,12 +85,7 @@ fn floor_from_root(
         return Err(damage(disk, &floor, &end));
     }
     if frontier.root() != checkpoint.root {
-        return Err(Failure::integrity(format!(
-            "the journal gives root {} at size {}, but {} was signed",
-            frontier.root(),
-            checkpoint.size,
-            checkpoint.root
-        )));
+        return Err(unlike_signed(disk, &floor, frontier.root()));
     }
     Ok(Floor { bytes: end.bytes, head: end.tip.head, ts: end.tip.ts, ..floor })
 }
@@ -134,6 +129,17 @@ pub(super) fn changed(disk: &Disk<'_>, seq: u64, at: u64, reason: &str) -> Failu
     .hint("it was signed, so it is not skipped: restore the file from a backup or another node")
 }
 
+/// All lines are there and chained, but they are not those that were signed.
+pub(super) fn unlike_signed(disk: &Disk<'_>, floor: &Floor, root: Hash) -> Failure {
+    Failure::integrity(format!(
+        "{}: the lines give root {root} at size {}, but {} was signed",
+        disk.layout.journal().display(),
+        floor.size,
+        floor.root
+    ))
+    .hint("a line was changed and the chain after it made anew; restore the file from another node")
+}
+
 /// What is wrong with a journal that ends, or stops being one, below the floor.
 pub fn damage(disk: &Disk<'_>, floor: &Floor, end: &End) -> Failure {
     if let Some(reason) = &end.reason {
@@ -151,16 +157,15 @@ pub fn damage(disk: &Disk<'_>, floor: &Floor, end: &End) -> Failure {
     )
 }
 
-/// Why a journal shorter than its floor is short.
-pub(super) fn shortness(
+/// How far a journal that is shorter than its floor can be followed.
+pub(super) fn followed(
     disk: &Disk<'_>,
     identity: &Identity,
     floor: &Floor,
-) -> Result<Failure, Failure> {
+) -> Result<End, Failure> {
     let start = Start { tip: Tip::origin(&identity.origin), bytes: 0 };
-    let end = match disk.length(&disk.layout.journal())? {
-        Some(_) => scan::walk(disk, start, floor.size, &mut |_| Ok(()))?,
-        None => End { tip: start.tip, bytes: 0, reason: None },
-    };
-    Ok(damage(disk, floor, &end))
+    match disk.length(&disk.layout.journal())? {
+        Some(_) => scan::walk(disk, start, floor.size, &mut |_| Ok(())),
+        None => Ok(End { tip: start.tip, bytes: 0, reason: None }),
+    }
 }

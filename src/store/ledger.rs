@@ -76,13 +76,15 @@ impl<'a> Ledger<'a> {
         let floor = floor::read(&disk, identity)?;
         let length = disk.length(&disk.layout.journal())?.unwrap_or(0);
         if length < floor.bytes {
-            return Err(floor::shortness(&disk, identity, &floor)?);
+            let end = floor::followed(&disk, identity, &floor)?;
+            return Err(rebuild::accused(&disk, &floor, &end));
         }
         let mut ledger = Ledger::above(disk, floor, length, identity)?;
+        // First, so that damage under the floor is told before anything of the journal is cut.
+        ledger.load_tree(mend)?;
         if mend == Mend::Yes {
             ledger.mend(length)?;
         }
-        ledger.load_tree(mend)?;
         Ok(ledger)
     }
 
@@ -153,16 +155,11 @@ impl<'a> Ledger<'a> {
     /// Signs and publishes what was appended; without anything new, finishes what a crash left.
     pub fn publish(&mut self, key: &SigningKey) -> Result<(), Failure> {
         if !self.fresh.is_empty() {
-            let floor = self.grow_tree(key)?;
-            let bytes = serde_json::to_vec(&floor).expect("a floor has string keys only");
-            self.disk.put(
-                &self.disk.layout.committed(),
-                &bytes,
-                (Keep::Durable, Readers::Usual),
-            )?;
-            self.floor = floor;
+            self.floor = self.grow_tree(key)?;
         }
         let layout = self.disk.layout;
+        let floor = serde_json::to_vec(&self.floor).expect("a floor has string keys only");
+        self.disk.put(&layout.committed(), &floor, (Keep::Durable, Readers::Usual))?;
         self.disk.put(
             &layout.root(),
             self.floor.note.as_bytes(),
@@ -198,7 +195,7 @@ impl<'a> Ledger<'a> {
             })?;
         }
         if end.tip.size < floor.size {
-            return Err(floor::damage(&disk, &floor, &end));
+            return Err(rebuild::accused(&disk, &floor, &end));
         }
         let mut ledger = Ledger {
             disk,
@@ -248,21 +245,20 @@ impl<'a> Ledger<'a> {
         self.disk.append(&journal, self.floor.bytes, &again, Keep::Durable)
     }
 
+    /// Reads what grows with the journal, and makes it anew where it is missing. A tile that is
+    /// there and wrong is evidence, so it is named and left to the operator.
     fn load_tree(&mut self, mend: Mend) -> Result<(), Failure> {
-        if mend == Mend::Yes && index::reach(&self.disk)? < self.floor.size {
-            rebuild::index(&self.disk, &self.origin, &self.floor)?;
-        }
-        self.frontier = match tree::frontier(&self.disk, self.floor.size) {
-            Ok(frontier) => frontier,
+        match self.read_tree() {
             Err(ReadError::Missing(_)) if mend == Mend::Yes => {
-                rebuild::tree(&self.disk, &self.origin, &self.floor)?
+                rebuild::tree(&self.disk, &self.origin, &self.floor)?;
+                self.read_tree()?;
             }
             Err(ReadError::Missing(path)) => {
                 self.warnings.push(format!("{path} is missing and would be rebuilt"));
                 return Ok(());
             }
-            Err(error) => return Err(error.into()),
-        };
+            read => read?,
+        }
         if self.frontier.root() != self.floor.root {
             return Err(Failure::integrity(format!(
                 "the tiles give root {} at size {}, but {} was signed",
@@ -270,31 +266,31 @@ impl<'a> Ledger<'a> {
                 self.floor.size,
                 self.floor.root
             ))
-            .hint("verify --full names the tile; a removed tile is rebuilt from the journal"));
+            .hint("remove the folder tile; the next tick rebuilds it from the journal"));
         }
-        if self.floor.size.is_multiple_of(TILE_WIDTH) {
-            return Ok(());
-        }
-        match self.last_bundle() {
-            // The index is never synced and says nothing the journal does not: made anew, once.
-            Err(_) if mend == Mend::Yes => {
-                rebuild::index(&self.disk, &self.origin, &self.floor)?;
-                self.bundle = self.last_bundle()?;
-            }
-            read => self.bundle = read?,
+        if mend == Mend::Yes && !self.index_fits()? {
+            rebuild::index(&self.disk, &self.origin, &self.floor)?;
         }
         Ok(())
     }
 
-    /// The lines of the unfinished last bundle, checked against its tile.
-    fn last_bundle(&self) -> Result<Vec<Vec<u8>>, Failure> {
+    fn read_tree(&mut self) -> Result<(), ReadError> {
+        self.bundle = rebuild::bundle(&self.disk, &self.floor, self.floor.size / TILE_WIDTH)?;
+        self.frontier = tree::frontier(&self.disk, self.floor.size)?;
+        Ok(())
+    }
+
+    /// Whether the index reaches the floor and is right about the unfinished bundle.
+    fn index_fits(&self) -> Result<bool, Failure> {
         let first = self.floor.size / TILE_WIDTH * TILE_WIDTH;
-        let Some(from) = index::offset(&self.disk, first)? else {
-            return Ok(Vec::new());
-        };
-        let lines = rebuild::lines_between(&self.disk, (from, self.floor.bytes), first)?;
-        rebuild::compare_with_tile(&self.disk, first, &lines)?;
-        Ok(lines)
+        let held: u64 = self.bundle.iter().map(|line| line.len() as u64 + 1).sum();
+        let starts = self.bundle.iter().scan(self.floor.bytes - held, |next, line| {
+            let at = *next;
+            *next += line.len() as u64 + 1;
+            Some(at)
+        });
+        let offsets = index::offsets(&self.disk, first, self.bundle.len() as u64)?;
+        Ok(index::reach(&self.disk)? == self.floor.size && starts.eq(offsets))
     }
 
     fn grow_tree(&mut self, key: &SigningKey) -> Result<Floor, Failure> {

@@ -1,9 +1,9 @@
 //! What is derived, made anew from the journal; and the journal held against what is derived.
 
 use super::disk::Disk;
-use super::floor::changed;
+use super::floor::{changed, damage, unlike_signed};
 use super::index;
-use super::scan::{self, Start};
+use super::scan::{self, End, Start, Step};
 use super::tree::{self, ReadError};
 use crate::error::Failure;
 use crate::host::Span;
@@ -18,19 +18,7 @@ const BATCH_LINES: usize = 1 << 16;
 /// Writes all tiles and bundles under the floor again and returns their frontier. The journal must
 /// give the signed root before anything is written from it.
 pub fn tree(disk: &Disk<'_>, origin: &str, floor: &Floor) -> Result<Frontier, Failure> {
-    let mut frontier = Frontier::new();
-    scan::walk(disk, from_line_0(origin), floor.size, &mut |step| {
-        frontier.push(step.tip.head);
-        Ok(())
-    })?;
-    if frontier.root() != floor.root {
-        return Err(Failure::integrity(format!(
-            "the journal gives root {} at size {}, but {} was signed",
-            frontier.root(),
-            frontier.size(),
-            floor.root
-        )));
-    }
+    let frontier = walk_signed(disk, origin, floor, &mut |_| Ok(()))?;
     write_tree(disk, origin, floor)?;
     Ok(frontier)
 }
@@ -71,55 +59,133 @@ pub fn index(disk: &Disk<'_>, origin: &str, floor: &Floor) -> Result<(), Failure
     index::extend(disk, &places)
 }
 
-/// Hashes the lines of one old bundle again and compares them with its tile and its file: rot in
-/// the middle is found within as many turns as there are bundles.
+/// Looks at one old bundle: rot in the middle is found within as many turns as there are bundles.
 pub fn recheck_bundle(disk: &Disk<'_>, floor: &Floor, turn: u64) -> Result<(), ReadError> {
-    let bundles = floor.size / TILE_WIDTH;
-    if bundles == 0 {
-        return Ok(());
+    match floor.size / TILE_WIDTH {
+        0 => Ok(()),
+        bundles => bundle(disk, floor, turn % bundles).map(|_| ()),
     }
-    let first = turn % bundles * TILE_WIDTH;
-    let next = first + TILE_WIDTH;
-    let end = if next == floor.size { Some(floor.bytes) } else { index::offset(disk, next)? };
-    let (Some(from), Some(to)) = (index::offset(disk, first)?, end) else {
-        return Ok(());
+}
+
+/// The lines of one bundle under the floor, held against its tile and its file. Where they differ
+/// the signed root decides whether the journal, the tile or only the index is wrong.
+pub fn bundle(disk: &Disk<'_>, floor: &Floor, number: u64) -> Result<Vec<Vec<u8>>, ReadError> {
+    let Some(tile) = Tile::in_tree(0, number, floor.size) else {
+        return Ok(Vec::new());
     };
-    let lines = lines_between(disk, (from, to), first)?;
-    compare_with_tile(disk, first, &lines)?;
-    tree::expect_bundle(disk, first, &lines)
+    let lines = match span_by_index(disk, floor, tile)? {
+        Some(span) => match lines_of_tile(disk, tile, span) {
+            Err(ReadError::Wrong(accused)) => lines_of_signed(disk, floor, tile, Some(accused))?,
+            found => found?,
+        },
+        None => lines_of_signed(disk, floor, tile, None)?,
+    };
+    tree::expect_bundle(disk, number * TILE_WIDTH, &lines)?;
+    Ok(lines)
 }
 
-/// The lines between two offsets, of which the first has index `first`.
-pub(super) fn lines_between(
+fn span_by_index(
     disk: &Disk<'_>,
+    floor: &Floor,
+    tile: Tile,
+) -> Result<Option<(u64, u64)>, Failure> {
+    let first = tile.index * TILE_WIDTH;
+    let next = first + u64::from(tile.width);
+    let to = if next == floor.size { Some(floor.bytes) } else { index::offset(disk, next)? };
+    Ok(index::offset(disk, first)?.zip(to))
+}
+
+/// The lines between two offsets, each with the hash that `tile` has for it.
+fn lines_of_tile(
+    disk: &Disk<'_>,
+    tile: Tile,
     (from, to): (u64, u64),
-    first: u64,
-) -> Result<Vec<Vec<u8>>, Failure> {
-    if to < from {
-        return Err(changed(disk, first, from, "the index does not fit the journal"));
-    }
-    let bytes = disk.read_span(&disk.layout.journal(), Span { from, most: to - from })?;
-    let text = bytes
-        .strip_suffix(b"\n")
-        .ok_or_else(|| changed(disk, first, from, "the line has no end"))?;
-    Ok(text.split(|byte| *byte == b'\n').map(<[u8]>::to_vec).collect())
-}
-
-/// Compares the hashes of `lines` with the tile that holds line `first`.
-pub(super) fn compare_with_tile(
-    disk: &Disk<'_>,
-    first: u64,
-    lines: &[Vec<u8>],
-) -> Result<(), ReadError> {
-    let tile = Tile { level: 0, index: first / TILE_WIDTH, width: lines.len() as u16 };
-    let expected = tree::read_tile(disk, tile)?;
-    for (seq, (line, leaf)) in (first..).zip(lines.iter().zip(&expected)) {
-        if leaf_hash(line) != *leaf {
-            let at = index::offset(disk, seq)?.unwrap_or(0);
+) -> Result<Vec<Vec<u8>>, ReadError> {
+    let leaves = tree::read_tile(disk, tile)?;
+    let span = Span { from, most: to.saturating_sub(from) };
+    let bytes = disk.read_span(&disk.layout.journal(), span)?;
+    let mut lines = Vec::with_capacity(leaves.len());
+    let (mut rest, mut at) = (bytes.as_slice(), from);
+    for (seq, leaf) in (tile.index * TILE_WIDTH..).zip(&leaves) {
+        let length = rest.iter().position(|byte| *byte == b'\n').unwrap_or(rest.len());
+        let (line, after) = rest.split_at(length);
+        if leaf_hash(line) != *leaf || after.is_empty() {
             return Err(changed(disk, seq, at, "its hash is not the one in the tree").into());
         }
+        lines.push(line.to_vec());
+        rest = &after[1..];
+        at += length as u64 + 1;
     }
-    Ok(())
+    Ok(lines)
+}
+
+/// The same without the index and from a journal that is what was signed, so that a difference is
+/// the tile's; otherwise the journal is `accused`.
+fn lines_of_signed(
+    disk: &Disk<'_>,
+    floor: &Floor,
+    tile: Tile,
+    accused: Option<Failure>,
+) -> Result<Vec<Vec<u8>>, ReadError> {
+    let (first, mut from, mut to) = (tile.index * TILE_WIDTH, 0, 0);
+    let walked = walk_signed(disk, floor_origin(floor), floor, &mut |step| {
+        if step.line.seq == first {
+            from = step.at;
+        }
+        if step.tip.size == first + u64::from(tile.width) {
+            to = step.at + step.raw.len() as u64 + 1;
+        }
+        Ok(())
+    });
+    if let Err(failure) = walked {
+        return Err(accused.unwrap_or(failure).into());
+    }
+    match lines_of_tile(disk, tile, (from, to)) {
+        Err(ReadError::Wrong(_)) => Err(tree::wrong(&tile.path()).into()),
+        found => found,
+    }
+}
+
+/// What is wrong with a journal of which only `end` can be followed. A changed line is often seen
+/// at the next one; its tile knows better.
+pub(super) fn accused(disk: &Disk<'_>, floor: &Floor, end: &End) -> Failure {
+    let all_there = end.tip.size >= floor.size;
+    if !all_there && end.reason.is_none() {
+        return damage(disk, floor, end);
+    }
+    let last = end.tip.size.min(floor.size.saturating_sub(1));
+    match bundle(disk, floor, last / TILE_WIDTH) {
+        Err(ReadError::Wrong(failure)) => failure,
+        _ if all_there => changed(disk, last, end.bytes, "it ends before the signed length"),
+        _ => damage(disk, floor, end),
+    }
+}
+
+/// Walks the lines under the floor and checks that they give the signed root, which it returns
+/// with the subtrees it is made of.
+fn walk_signed(
+    disk: &Disk<'_>,
+    origin: &str,
+    floor: &Floor,
+    visit: &mut dyn FnMut(Step<'_>) -> Result<(), Failure>,
+) -> Result<Frontier, Failure> {
+    let mut frontier = Frontier::new();
+    let end = scan::walk(disk, from_line_0(origin), floor.size, &mut |step| {
+        frontier.push(step.tip.head);
+        visit(step)
+    })?;
+    if end.tip.size < floor.size {
+        return Err(damage(disk, floor, &end));
+    }
+    if frontier.root() != floor.root {
+        return Err(unlike_signed(disk, floor, frontier.root()));
+    }
+    Ok(frontier)
+}
+
+/// A note's first line is the origin.
+fn floor_origin(floor: &Floor) -> &str {
+    floor.note.lines().next().unwrap_or_default()
 }
 
 fn from_line_0(origin: &str) -> Start {

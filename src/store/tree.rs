@@ -80,15 +80,19 @@ pub fn grow(disk: &Disk<'_>, old_size: u64, leaves: &[Hash]) -> Result<(), Failu
     Ok(())
 }
 
-/// Checks that the bundle which begins at line `first` holds exactly `lines`.
+/// Checks that the bundle which begins at line `first` holds exactly `lines`; a partial one may
+/// have been replaced by the full one since.
 pub fn expect_bundle(disk: &Disk<'_>, first: u64, lines: &[Vec<u8>]) -> Result<(), ReadError> {
-    let path = Bundle { index: first / TILE_WIDTH, width: lines.len() as u16 }.path();
-    let bytes = disk.read(&disk.layout.tile(&path))?;
-    let bytes = bytes.ok_or_else(|| ReadError::Missing(path.clone()))?;
-    match parse_bundle(&bytes) {
-        Ok(held) if held.iter().eq(lines.iter()) => Ok(()),
-        _ => Err(wrong(&path).into()),
+    let partial = Bundle { index: first / TILE_WIDTH, width: lines.len() as u16 };
+    let full = Bundle { width: TILE_WIDTH as u16, ..partial };
+    for path in [partial.path(), full.path()] {
+        let Some(bytes) = disk.read(&disk.layout.tile(&path))? else { continue };
+        return match parse_bundle(&bytes) {
+            Ok(held) if held.iter().take(lines.len()).eq(lines.iter()) => Ok(()),
+            _ => Err(wrong(&path).into()),
+        };
     }
+    Err(ReadError::Missing(partial.path()))
 }
 
 /// A tile or bundle that does not fit the journal.
