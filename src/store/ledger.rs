@@ -80,6 +80,9 @@ impl<'a> Ledger<'a> {
             return Err(rebuild::accused(&disk, &floor, &end));
         }
         let mut ledger = Ledger::above(disk, floor, length, identity)?;
+        if mend == Mend::Yes {
+            disk.clear_temporary()?;
+        }
         // First, so that damage under the floor is told before anything of the journal is cut.
         ledger.load_tree(mend)?;
         if mend == Mend::Yes {
