@@ -10,8 +10,9 @@ use crowny_fed::protocol::member::{Incarnation, Liveness, NodeId};
 use crowny_fed::protocol::probe::Outcome;
 use crowny_fed::protocol::roster::Row;
 use crowny_fed::store::disk::Disk;
+use crowny_fed::store::draft::Draft;
 use crowny_fed::store::identity::Identity;
-use crowny_fed::store::ledger::{Draft, Ledger, Mend};
+use crowny_fed::store::ledger::{Ledger, Mend};
 
 const PEERS: u64 = 100;
 
@@ -49,7 +50,7 @@ fn draft(at: u64) -> Draft {
             .into();
     }
     let turn = at / PEERS - 1;
-    let (from, to) = if turn % 2 == 0 {
+    let (from, to) = if turn.is_multiple_of(2) {
         (Liveness::Alive, Liveness::Suspect)
     } else {
         (Liveness::Suspect, Liveness::Alive)

@@ -74,6 +74,26 @@ pub enum Lang {
 pub enum Verb {
     /// Found a federation here: keys, journal, configuration. Asks nothing.
     Init(Init),
+    /// Invite a node to this anchor's federation: prints one join string.
+    Invite(Invite),
+    /// Join a federation with an invitation read from standard input, and register.
+    Join(Join),
+    /// Say where this member answers and what it offers; raises its incarnation.
+    Register(Register),
+    /// Bind a service name to a node, so that it may be offered beside others.
+    Grant(Grant),
+    /// Say goodbye: routes to this member end.
+    Leave,
+    /// Ask to be given no new traffic; the gateway drains, we mark.
+    Drain(Drain),
+    /// End a node's key at once.
+    Revoke {
+        /// Whose key.
+        #[arg(value_name = "NODE")]
+        node: String,
+    },
+    /// Sign with a new key from now on; the old one works for an hour more.
+    RotateKey,
     /// One run: probe, judge, journal, publish. Started by a timer.
     Tick(Tick),
     /// Probe the roster once and write 피어상태.psv. Needs nothing but a roster.
@@ -123,6 +143,76 @@ pub struct Init {
     /// Tick interval written into the configuration.
     #[arg(long, default_value = "30s", value_name = "T")]
     pub interval: String,
+}
+
+/// `invite`.
+#[derive(Args, Debug)]
+pub struct Invite {
+    /// Id of the node to let in.
+    #[arg(value_name = "NODE")]
+    pub node: String,
+    /// A service name to bind to it; may be given more than once.
+    #[arg(long = "service", value_name = "S")]
+    pub services: Vec<String>,
+    /// How long the invitation may be used.
+    #[arg(long, default_value = "1h", value_name = "T")]
+    pub ttl: String,
+    /// What the node signs with: ed25519 or hmac-sha256.
+    #[arg(long, default_value = "ed25519", value_name = "A")]
+    pub alg: String,
+    /// End the node's lost key and let it in again.
+    #[arg(long)]
+    pub replace: bool,
+}
+
+/// `join`.
+#[derive(Args, Debug)]
+pub struct Join {
+    /// Where this node's agent answers; may be given more than once.
+    #[arg(long = "url", value_name = "URL")]
+    pub urls: Vec<String>,
+    /// A service this node offers: name=url[@weight].
+    #[arg(long = "service", value_name = "S")]
+    pub services: Vec<String>,
+    /// The join string, or - for standard input (a string on the command line shows in ps).
+    #[arg(value_name = "-")]
+    pub invite: String,
+}
+
+/// `register`.
+#[derive(Args, Debug)]
+pub struct Register {
+    /// Where this node's agent answers [default: as registered].
+    #[arg(long = "url", value_name = "URL")]
+    pub urls: Vec<String>,
+    /// A service this node offers: name=url[@weight] [default: as registered].
+    #[arg(long = "service", value_name = "S")]
+    pub services: Vec<String>,
+}
+
+/// `grant`.
+#[derive(Args, Debug)]
+pub struct Grant {
+    /// The service name.
+    #[arg(value_name = "SERVICE")]
+    pub service: String,
+    /// Who may offer it.
+    #[arg(value_name = "NODE")]
+    pub node: String,
+    /// Take it back.
+    #[arg(long)]
+    pub off: bool,
+}
+
+/// `drain`.
+#[derive(Args, Debug)]
+pub struct Drain {
+    /// Take it back.
+    #[arg(long)]
+    pub off: bool,
+    /// End by itself after this long.
+    #[arg(long = "for", value_name = "T", conflicts_with = "off")]
+    pub for_: Option<String>,
 }
 
 /// `tick`.

@@ -50,6 +50,8 @@ pub struct Config {
     pub protected: Protected,
     /// Further names under which our API may be called.
     pub api_hosts: Vec<String>,
+    /// Whether members may register targets on loopback.
+    pub allow_loopback: bool,
     /// Certificates to trust beside the system's.
     pub ca_file: Option<PathBuf>,
 }
@@ -72,6 +74,8 @@ struct Written {
     #[serde(default)]
     self_check: Vec<String>,
     ca_file: Option<PathBuf>,
+    #[serde(default)]
+    allow_loopback: bool,
     #[serde(default)]
     protected: Vec<String>,
     #[serde(default)]
@@ -130,6 +134,7 @@ pub fn assemble(
         listen: listen(written.api.listen.as_deref().unwrap_or(LISTEN), &protected)?,
         api_hosts: written.api.hosts.clone(),
         ca_file: written.ca_file.as_ref().map(|path| dir.join(path)),
+        allow_loopback: written.allow_loopback,
         gateway_config,
         layout,
         protected,

@@ -87,6 +87,21 @@ impl Layout {
         self.keys().join(format!("{name}.key"))
     }
 
+    /// Invitations until their time is over.
+    pub fn invites(&self) -> PathBuf {
+        self.dir.join("invites.ndjson")
+    }
+
+    /// Keys of members that sign with HMAC.
+    pub fn node_keys(&self) -> PathBuf {
+        self.dir.join("node-keys.ndjson")
+    }
+
+    /// Nonces of answered requests that made no line.
+    pub fn used_nonces(&self) -> PathBuf {
+        self.dir.join("used-nonces.log")
+    }
+
     /// The map.
     pub fn routes(&self) -> PathBuf {
         self.dir.join("federated-routes.txt")

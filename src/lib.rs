@@ -18,7 +18,7 @@
 //! | [`host`] | SHELL: the world behind one trait | plain types of `protocol` and `wire` |
 //! | [`store`] | SHELL: the journal on disk, through the trait | pure folders, `host` trait |
 //! | [`cycle`] | the conductor: the order of a run | pure folders, `store`, `host` trait |
-//! | [`http`] | SHELL: the server, and which path answers what | `cycle` `store` `wire` `host` trait |
+//! | [`http`] | SHELL: the server, and which path answers what | pure folders, `cycle`, `store`, `host` trait |
 //! | [`sim`] | a seeded world under the real conductor | `http` `host` trait, plain types |
 //! | [`command`] | one file a verb | everything but rules |
 //!

@@ -41,6 +41,11 @@ pub fn kid(name: &str, key: &VerifyingKey) -> String {
     key_id(name, KIND_ED25519, key.as_bytes()).to_string()
 }
 
+/// The short name of a shared key, made the same way.
+pub fn shared_kid(name: &str, key: &[u8; 32]) -> String {
+    key_id(name, KIND_ED25519, key).to_string()
+}
+
 /// Public key as stored in lines.
 pub fn render_public(key: &VerifyingKey) -> String {
     STANDARD.encode(key.as_bytes())
@@ -65,13 +70,18 @@ pub fn sign(key: &SigningKey, message: &[u8]) -> String {
     STANDARD.encode(key.sign(message).to_bytes())
 }
 
+/// Signature or tag as padded base64.
+pub fn encode_sig(bytes: &[u8]) -> String {
+    STANDARD.encode(bytes)
+}
+
+/// Signature bytes from padded base64.
+pub fn decode_sig(sig: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(sig).ok()
+}
+
 /// Verifies strictly (RFC 8032 with the cofactorless equation and canonical encodings).
 pub fn verify(key: &VerifyingKey, message: &[u8], sig: &str) -> bool {
-    let Ok(bytes) = STANDARD.decode(sig) else {
-        return false;
-    };
-    let Ok(signature) = Signature::from_slice(&bytes) else {
-        return false;
-    };
-    key.verify_strict(message, &signature).is_ok()
+    let signature = decode_sig(sig).and_then(|bytes| Signature::from_slice(&bytes).ok());
+    signature.is_some_and(|signature| key.verify_strict(message, &signature).is_ok())
 }

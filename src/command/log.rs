@@ -49,6 +49,18 @@ fn told(placed: &Placed) -> String {
                 register.incarnation.value()
             )
         }
+        Record::Leave(leave) => {
+            format!("{}: leaves, inc={}", leave.node, leave.incarnation.value())
+        }
+        Record::Drain(drain) => {
+            format!("{}: {}", drain.node, if drain.on { "drains" } else { "drains no more" })
+        }
+        Record::Rotate(rotate) => format!("{}: another {} key", rotate.node, rotate.alg),
+        Record::Grant(grant) => {
+            let what = if grant.on { "granted to" } else { "no more granted to" };
+            format!("{} {what} {}", grant.service, grant.node)
+        }
+        Record::Revoke(revoke) => format!("{}: key {} revoked", revoke.node, revoke.kid),
         Record::Roster(roster) => match roster.row {
             Some(row) => format!(
                 "{}: listed at {}:{} as {} ({})",

@@ -4,11 +4,15 @@ mod completions;
 mod context;
 mod demo;
 mod failover;
+mod grant;
 mod init;
+mod invite;
+mod join;
 mod log;
 mod print;
 mod probe;
 mod proof;
+mod register;
 mod root;
 mod routes;
 mod serve;
@@ -43,6 +47,14 @@ fn dispatch(cli: &Cli) -> Ending {
     let plain = || Context::new(common, &Peers::default());
     match &cli.verb {
         Verb::Init(init) => init::run(common, init),
+        Verb::Invite(typed) => invite::run(&plain()?, typed),
+        Verb::Join(typed) => join::run(&plain()?, typed),
+        Verb::Register(typed) => register::register(&plain()?, typed),
+        Verb::Grant(typed) => grant::grant(&plain()?, typed),
+        Verb::Leave => register::leave(&plain()?),
+        Verb::Drain(typed) => register::drain(&plain()?, typed),
+        Verb::Revoke { node } => grant::revoke(&plain()?, node),
+        Verb::RotateKey => register::rotate_key(&plain()?),
         Verb::Tick(tick) => tick::run(&Context::new(common, &tick.peers)?, tick),
         Verb::Probe(peers) => probe::run(&Context::new(common, peers)?),
         Verb::Failover(failover) => {

@@ -16,8 +16,10 @@ use crate::protocol::member::{Incarnation, NodeId};
 use crate::protocol::memory::{Beginning, Memory};
 use crate::protocol::service::Service;
 use crate::store::disk::Disk;
+use crate::store::draft::Draft;
 use crate::store::identity::{Identity, load_key};
-use crate::store::ledger::{Draft, Ledger, Mend};
+use crate::store::ledger::{Ledger, Mend};
+use crate::store::used_nonces::UsedNonces;
 use crate::wire::psv::ROSTER_HEADER;
 use ed25519_dalek::SigningKey;
 use zeroize::Zeroizing;
@@ -73,7 +75,8 @@ fn refuse_founded(disk: &Disk<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-fn make_key(disk: &Disk<'_>, name: &str) -> Result<(), Failure> {
+/// Makes a seed under `keys/` unless it is there.
+pub(super) fn make_key(disk: &Disk<'_>, name: &str) -> Result<(), Failure> {
     let path = disk.layout.key(name);
     if disk.length(&path)?.is_some() {
         return Ok(());
@@ -92,10 +95,16 @@ fn identify(disk: &Disk<'_>, founding: &Founding) -> Result<Identity, Failure> {
         None => format!("local/{}", hex_chance(disk)?),
     };
     let vkey = named(&origin, &load_key(disk, "log")?)?;
-    let identity = Identity { id: founding.id.clone(), origin, vkey };
-    let mut bytes = serde_json::to_vec_pretty(&identity).expect("plain fields have a JSON form");
-    bytes.push(b'\n');
-    disk.put(&disk.layout.identity(), &bytes, (Keep::Durable, Readers::Owner))?;
+    let identity = Identity {
+        id: founding.id.clone(),
+        origin,
+        vkey,
+        anchors: Vec::new(),
+        incarnation: Incarnation::FIRST,
+        urls: founding.urls.clone(),
+        services: founding.services.clone(),
+    };
+    identity.store(disk)?;
     Ok(identity)
 }
 
@@ -134,6 +143,7 @@ fn write_first_lines(
     let clock = disk.host.clock();
     let now_s = clock.wall_ms / 1_000;
     let log_key = identity.log_key(&disk)?;
+    UsedNonces::found(&disk)?;
     let mut ledger = Ledger::open(disk, identity, Mend::Yes)?;
     let drafts = first_lines(&disk, identity, founding, now_s)?;
     let missing = drafts.into_iter().skip(usize::try_from(ledger.tip().size).unwrap_or(usize::MAX));
@@ -165,7 +175,11 @@ fn first_lines(
     let enroll = Record::Enroll(Enroll {
         node: identity.id.clone(),
         alg: keys::ED25519.to_owned(),
-        key: keys::render_public(&node.verifying_key()),
+        kid: keys::kid(identity.id.as_str(), &node.verifying_key()),
+        key: Some(keys::render_public(&node.verifying_key())),
+        invite: None,
+        nonce: None,
+        services: founding.services.iter().map(|service| service.name.clone()).collect(),
     });
     let register = Record::Register(Register {
         origin: origin.clone(),
@@ -191,10 +205,11 @@ fn signed(record: Record, name: &str, key: &SigningKey) -> Draft {
         kid: keys::kid(name, &key.verifying_key()),
         sig: keys::sign(key, &pae::encode(record.kind(), &record.payload())),
     };
-    Draft { record, author: Some(author) }
+    Draft::submitted(record.kind(), &record.payload(), author)
 }
 
-fn hex_chance(disk: &Disk<'_>) -> Result<String, Failure> {
+/// 128 bits in hex.
+pub(super) fn hex_chance(disk: &Disk<'_>) -> Result<String, Failure> {
     let mut bytes = [0_u8; 16];
     chance(disk, &mut bytes)?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())

@@ -20,7 +20,8 @@ pub fn map(
     at: (&Floor, u64),
 ) -> Result<u64, Failure> {
     let (floor, last_generation) = at;
-    let rows = render_rows(&routes(membership));
+    let now_s = disk.host.clock().wall_ms / 1_000;
+    let rows = render_rows(&routes(membership, now_s));
     let path = disk.layout.routes();
     let old = disk.read(&path)?.and_then(|bytes| String::from_utf8(bytes).ok());
     let last = old.as_deref().and_then(split);

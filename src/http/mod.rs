@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `router` | which path answers what, from files alone |
 //! | `page` | the status page |
+//! | `status` | refusals and failures → HTTP statuses, the only place |
 //! | `message` | the request and response a handler sees |
 //! | `target` | path and query, decoded once (pure) |
 //! | `gate` | which Host, Origin, method and body type are let in (pure) |
@@ -28,6 +29,7 @@ mod pace;
 mod page;
 pub mod refusal;
 pub mod router;
+mod status;
 pub mod stdio;
 mod tap;
 pub mod target;

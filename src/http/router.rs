@@ -1,10 +1,10 @@
 //! Which path answers what. Every answer is read from disk at the moment it is asked for, and only
-//! what lies under the published checkpoint is shown; nothing here writes.
+//! what lies under the published checkpoint is shown. Writes are signed and go through `cycle`.
 
 use super::message::{Method, Problem, Request, Response};
-use super::page;
+use super::{page, status};
 use crate::config::Config;
-use crate::cycle::peers;
+use crate::cycle::{admission, enrolment, peers};
 use crate::error::{Failure, Kind};
 use crate::host::Host;
 use crate::journal::bundle::Bundle;
@@ -36,13 +36,38 @@ impl std::fmt::Debug for Face<'_> {
 
 /// Answers one request.
 pub fn answer(face: &Face<'_>, request: &Request) -> Response {
-    if !matches!(request.method, Method::Get | Method::Head) {
-        let refusal =
-            Problem::new(405, "method-not-allowed", "this path answers GET and HEAD only");
-        let mut response = Response::problem(&refusal);
-        response.headers.push(("allow", "GET, HEAD".to_owned()));
-        return response;
+    match request.method {
+        Method::Get | Method::Head => read(face, request),
+        Method::Post => write(face, request),
+        Method::Other => not_allowed("GET, HEAD, POST"),
     }
+}
+
+/// Signed writes: the path names the kind, and the kind is part of what was signed, so a body for
+/// one path is worth nothing on another.
+fn write(face: &Face<'_>, request: &Request) -> Response {
+    let kind = request.path.strip_prefix('/').unwrap_or_default();
+    let done = match kind {
+        "enroll" => enrolment::enroll(face.host, face.config, &request.body),
+        kind if admission::KINDS.contains(&kind) => {
+            admission::submit(face.host, face.config, kind, &request.body)
+        }
+        _ => return not_allowed("GET, HEAD"),
+    };
+    match done {
+        Ok(accepted) => Response::json(&accepted),
+        Err(refusal) => status::refusal(&refusal),
+    }
+}
+
+fn not_allowed(methods: &str) -> Response {
+    let refusal = Problem::new(405, "method-not-allowed", format!("this path answers {methods}"));
+    let mut response = Response::problem(&refusal);
+    response.headers.push(("allow", methods.to_owned()));
+    response
+}
+
+fn read(face: &Face<'_>, request: &Request) -> Response {
     let disk = Disk { host: face.host, layout: &face.config.layout };
     let answered = match request.path.as_str() {
         "/" => page::status(face, disk),
@@ -55,11 +80,12 @@ pub fn answer(face: &Face<'_>, request: &Request) -> Response {
         }
         "/verify" => audit(&disk, Depth::Journal).map(|audit| Response::json(&audit)),
         "/proof" => proof(disk, request),
+        "/consistency" => consistency(disk, request),
         path if path.starts_with("/tile/") => tile(disk, &path[1..]),
         _ => Err(Failure::new(Kind::No, "no such path")
-            .hint("/ /q/health /q/peers /head /routes /root /checkpoint /verify /proof /tile/..")),
+            .hint("/ /q/health /q/peers /head /routes /root /checkpoint /verify /proof /consistency /tile/..")),
     };
-    answered.unwrap_or_else(|failure| problem(&failure))
+    answered.unwrap_or_else(|failure| status::failure(&failure))
 }
 
 /// `/q/health`: always 200 while we can answer at all; what is not known is null.
@@ -150,6 +176,16 @@ fn proof(disk: Disk<'_>, request: &Request) -> Result<Response, Failure> {
     Ok(Response::text(view.proof(seq)?))
 }
 
+fn consistency(disk: Disk<'_>, request: &Request) -> Result<Response, Failure> {
+    let view = View::open(disk)?;
+    let (Some(old), Some(new)) = (request.param("old"), request.param("new")) else {
+        return Err(Failure::new(Kind::Usage, "expected ?old=&new="));
+    };
+    let (old, new) = (parse_seq(old)?, parse_seq(new)?);
+    let path = view.consistency(old, new)?;
+    Ok(Response::json(&json!({"old": old, "new": new, "path": path, "checkpoint": view.note})))
+}
+
 /// Reads an index: decimal digits, no sign, no leading zero.
 pub fn parse_seq(text: &str) -> Result<u64, Failure> {
     match text.parse::<u64>() {
@@ -171,20 +207,4 @@ fn tile(disk: Disk<'_>, path: &str) -> Result<Response, Failure> {
 fn stored(disk: Disk<'_>, path: &std::path::Path, absent: &str) -> Result<Response, Failure> {
     let text = disk.read_text(path)?.ok_or_else(|| Failure::new(Kind::No, absent))?;
     Ok(Response::text(text))
-}
-
-/// The one table from failures to HTTP statuses.
-fn problem(failure: &Failure) -> Response {
-    let (status, error) = match failure.kind {
-        Kind::Usage => (400, "bad-request"),
-        Kind::No => (404, "not-found"),
-        Kind::Integrity => (500, "integrity"),
-        Kind::Busy => (503, "busy"),
-        Kind::Failed | Kind::Partial | Kind::Config => (503, "not-available"),
-    };
-    let problem = Problem::new(status, error, failure.message.clone());
-    Response::problem(&match &failure.hint {
-        Some(hint) => problem.hint(hint.clone()),
-        None => problem,
-    })
 }

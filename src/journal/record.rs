@@ -4,11 +4,12 @@
 //! error of the journal: its bytes are chained and signed, we merely do not understand it.
 
 use super::line::{Line, VERSION};
+use crate::auth::pae;
 use crate::protocol::member::{INTEGER_MAX, Incarnation, Liveness, NodeId, Standing};
 use crate::protocol::membership::Registration;
 use crate::protocol::probe::Outcome;
 use crate::protocol::roster::{RosterChange, Row};
-use crate::protocol::service::Service;
+use crate::protocol::service::{Service, ServiceName};
 use crate::protocol::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -35,10 +36,112 @@ pub struct Genesis {
 pub struct Enroll {
     /// Whose key.
     pub node: NodeId,
-    /// `ed25519`.
+    /// `ed25519` or `hmac-sha256`.
     pub alg: String,
-    /// Public key, padded base64.
+    /// Signed-note key id of (node id, 0x01, key), hex.
+    pub kid: String,
+    /// Public key, padded base64; absent for a shared key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// SHA-256 of the invitation's secret: this line is what burns it. Absent for the founder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub invite: Option<String>,
+    /// The nonce it was burned with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<String>,
+    /// Services the invitation binds to this node.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<ServiceName>,
+}
+
+/// `leave`: the member says goodbye, signed by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leave {
+    /// For which federation.
+    pub origin: String,
+    /// Who leaves.
+    pub node: NodeId,
+    /// 32 hex digits.
+    pub nonce: String,
+    /// Seconds since 1970 on the member's clock.
+    pub ts: u64,
+    /// The algorithm it signs with.
+    pub mode: String,
+    /// At this incarnation.
+    pub incarnation: Incarnation,
+}
+
+/// `drain`: the member asks to be given no new traffic, or takes that back; signed by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drain {
+    /// For which federation.
+    pub origin: String,
+    /// Who.
+    pub node: NodeId,
+    /// 32 hex digits.
+    pub nonce: String,
+    /// Seconds since 1970 on the member's clock.
+    pub ts: u64,
+    /// The algorithm it signs with.
+    pub mode: String,
+    /// Whether it drains from now on.
+    pub on: bool,
+    /// Seconds since 1970 at which it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
+}
+
+/// `rotate`: another key speaks for the member, signed by the old one and proved by the new one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rotate {
+    /// For which federation.
+    pub origin: String,
+    /// Whose key.
+    pub node: NodeId,
+    /// 32 hex digits.
+    pub nonce: String,
+    /// Seconds since 1970 on the member's clock.
+    pub ts: u64,
+    /// The algorithm of the old key, which signs.
+    pub mode: String,
+    /// The algorithm of the new key: `ed25519`.
+    pub alg: String,
+    /// The new public key, padded base64.
     pub key: String,
+    /// Signature by the new key over [`Rotate::possession`].
+    pub proof: String,
+}
+
+impl Rotate {
+    /// What the new key signs to show that it is held.
+    pub fn possession(origin: &str, node: &NodeId, nonce: &str, key: &str) -> Vec<u8> {
+        pae::encode("rotate-possession", &format!("{origin}\n{node}\n{nonce}\n{key}\n"))
+    }
+}
+
+/// `grant`: the operator binds a service name to a node, or takes that back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Grant {
+    /// Which name.
+    pub service: ServiceName,
+    /// Who may offer it.
+    pub node: NodeId,
+    /// Whether it may from now on.
+    pub on: bool,
+}
+
+/// `revoke`: the operator ends a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Revoke {
+    /// Whose key.
+    pub node: NodeId,
+    /// Which key.
+    pub kid: String,
 }
 
 /// `register`: SWIM's alive message, signed by the member over this payload.
@@ -127,6 +230,16 @@ pub enum Record {
     Enroll(Enroll),
     /// See [`Register`].
     Register(Register),
+    /// See [`Leave`].
+    Leave(Leave),
+    /// See [`Drain`].
+    Drain(Drain),
+    /// See [`Rotate`].
+    Rotate(Rotate),
+    /// See [`Grant`].
+    Grant(Grant),
+    /// See [`Revoke`].
+    Revoke(Revoke),
     /// See [`RosterRecord`].
     Roster(RosterRecord),
     /// See [`VerdictRecord`].
@@ -136,21 +249,33 @@ pub enum Record {
 }
 
 impl Record {
+    /// Reads the meaning of a payload that a request of `kind` carries.
+    pub fn read(kind: &str, payload: &str) -> Record {
+        Record::typed(kind, payload).unwrap_or(Record::Unknown)
+    }
+
     /// Reads the meaning of a line.
     pub fn of(line: &Line) -> Record {
         if line.version != VERSION {
             return Record::Unknown;
         }
-        let payload = line.payload.as_str();
-        match line.kind.as_str() {
+        Record::read(&line.kind, &line.payload)
+    }
+
+    fn typed(kind: &str, payload: &str) -> Option<Record> {
+        match kind {
             "genesis" => read(payload).map(Record::Genesis),
             "enroll" => read(payload).map(Record::Enroll),
             "register" => read(payload).map(Record::Register),
+            "leave" => read(payload).map(Record::Leave),
+            "drain" => read(payload).map(Record::Drain),
+            "rotate" => read(payload).map(Record::Rotate),
+            "grant" => read(payload).map(Record::Grant),
+            "revoke" => read(payload).map(Record::Revoke),
             "roster" => read(payload).map(Record::Roster),
             "verdict" => read(payload).map(Record::Verdict),
             _ => None,
         }
-        .unwrap_or(Record::Unknown)
     }
 
     /// The line's `type`.
@@ -159,6 +284,11 @@ impl Record {
             Record::Genesis(_) => "genesis",
             Record::Enroll(_) => "enroll",
             Record::Register(_) => "register",
+            Record::Leave(_) => "leave",
+            Record::Drain(_) => "drain",
+            Record::Rotate(_) => "rotate",
+            Record::Grant(_) => "grant",
+            Record::Revoke(_) => "revoke",
             Record::Roster(_) => "roster",
             Record::Verdict(_) => "verdict",
             Record::Unknown => "unknown",
@@ -171,6 +301,11 @@ impl Record {
             Record::Genesis(genesis) => write(genesis),
             Record::Enroll(enroll) => write(enroll),
             Record::Register(register) => write(register),
+            Record::Leave(leave) => write(leave),
+            Record::Drain(drain) => write(drain),
+            Record::Rotate(rotate) => write(rotate),
+            Record::Grant(grant) => write(grant),
+            Record::Revoke(revoke) => write(revoke),
             Record::Roster(roster) => write(roster),
             Record::Verdict(verdict) => write(verdict),
             Record::Unknown => "{}".to_owned(),
@@ -183,6 +318,11 @@ impl Record {
             Record::Genesis(genesis) => Some(&genesis.anchor),
             Record::Enroll(enroll) => Some(&enroll.node),
             Record::Register(register) => Some(&register.node),
+            Record::Leave(leave) => Some(&leave.node),
+            Record::Drain(drain) => Some(&drain.node),
+            Record::Rotate(rotate) => Some(&rotate.node),
+            Record::Grant(grant) => Some(&grant.node),
+            Record::Revoke(revoke) => Some(&revoke.node),
             Record::Roster(roster) => Some(&roster.node),
             Record::Verdict(verdict) => Some(&verdict.node),
             Record::Unknown => None,

@@ -1,24 +1,17 @@
 //! The fold: journal lines in order, state out. Whole federations replay from bytes alone.
 
+use super::keyring::{KeyRecord, KeyRing};
 use super::line::Line;
-
-use super::record::{Genesis, Record};
+use super::nonces::Nonces;
+use super::pace::Pace;
+use super::record::{Enroll, Genesis, Record, Rotate};
 use crate::auth::vkey::VerifierKey;
 use crate::auth::{keys, pae};
-use crate::protocol::member::NodeId;
-use crate::protocol::membership::Membership;
+use crate::protocol::member::{Liveness, NodeId, Standing};
+use crate::protocol::membership::{Drained, Membership};
+use crate::protocol::service::ServiceName;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
-
-/// A node's key as enrolled.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct KeyRecord {
-    /// `ed25519`.
-    pub alg: String,
-    /// Public key, padded base64.
-    pub key: String,
-}
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything the journal says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,8 +21,14 @@ pub struct Fold {
     pub genesis: Option<Genesis>,
     /// All members and roster rows.
     pub membership: Membership,
-    /// The key that speaks for each enrolled node.
-    pub keys: BTreeMap<NodeId, KeyRecord>,
+    /// The keys that speak for enrolled nodes.
+    pub keys: KeyRing,
+    /// Service → nodes it is bound to.
+    pub grants: BTreeMap<ServiceName, BTreeSet<NodeId>>,
+    /// Nonces a replay could still carry.
+    pub nonces: Nonces,
+    /// How fast members write.
+    pub pace: Pace,
     /// Lines kept but not understood: written by a newer version.
     pub not_understood: u64,
 }
@@ -37,39 +36,92 @@ pub struct Fold {
 impl Fold {
     /// Takes in the next line.
     pub fn apply(&mut self, line: &Line) {
-        let seq = line.seq;
-        match Record::of(line) {
+        let record = Record::of(line);
+        if let Some((node, nonce, ts)) = submitted(&record) {
+            self.nonces.remember(node, nonce, (ts, line.seq), line.ts);
+            self.pace.spend(node, line.ts);
+        }
+        let (seq, membership) = (line.seq, &mut self.membership);
+        match record {
             Record::Genesis(genesis) => self.genesis = Some(genesis),
-            Record::Enroll(enroll) => {
-                self.membership.enrol(&enroll.node, seq);
-                let key = KeyRecord { alg: enroll.alg, key: enroll.key };
-                self.keys.insert(enroll.node, key);
+            Record::Enroll(enroll) => self.enrol(enroll, seq),
+            Record::Register(register) => membership.register(register.into(), seq),
+            Record::Leave(leave) => {
+                let standing =
+                    Standing { liveness: Liveness::Left, incarnation: leave.incarnation };
+                membership.judge(&leave.node, standing, seq);
             }
-            Record::Register(register) => self.membership.register(register.into(), seq),
-            Record::Roster(roster) => self.membership.list(roster.into(), seq),
-            Record::Verdict(verdict) => {
-                self.membership.judge(&verdict.node, verdict.standing(), seq);
+            Record::Drain(drain) => {
+                let how = drain.until.map_or(Drained::Open, Drained::Until);
+                membership.drain(&drain.node, drain.on.then_some(how), seq);
             }
+            Record::Rotate(rotate) => self.rotate(rotate, line.ts),
+            Record::Grant(grant) => {
+                let nodes = self.grants.entry(grant.service).or_default();
+                if grant.on {
+                    nodes.insert(grant.node)
+                } else {
+                    nodes.remove(&grant.node)
+                };
+            }
+            Record::Revoke(revoke) => self.revoke(&revoke.node, seq),
+            Record::Roster(roster) => membership.list(roster.into(), seq),
+            Record::Verdict(verdict) => membership.judge(&verdict.node, verdict.standing(), seq),
             Record::Unknown => self.not_understood += 1,
         }
     }
 
-    /// Checks, before [`Fold::apply`], that a line carries the signature its kind asks for.
-    pub fn check_author(&self, line: &Line) -> Result<(), String> {
-        let (name, key) = match Record::of(line) {
-            Record::Genesis(genesis) => {
-                let vkey = VerifierKey::parse(&genesis.vkey).map_err(|e| e.to_string())?;
-                (genesis.origin, *vkey.key())
-            }
-            Record::Register(register) => {
-                let held = self.keys.get(&register.node).ok_or_else(|| {
-                    format!("no key of {} is enrolled before this line", register.node)
-                })?;
-                (register.node.to_string(), keys::parse_public(&held.key)?)
-            }
-            _ => return Ok(()),
+    fn enrol(&mut self, enroll: Enroll, seq: u64) {
+        self.membership.enrol(&enroll.node, seq);
+        for service in enroll.services {
+            self.grants.entry(service).or_default().insert(enroll.node.clone());
+        }
+        let record = KeyRecord { alg: enroll.alg, kid: enroll.kid, key: enroll.key };
+        self.keys.enrol(&enroll.node, record, enroll.invite.zip(enroll.nonce), seq);
+    }
+
+    fn rotate(&mut self, rotate: Rotate, now_s: u64) {
+        let Ok(key) = keys::parse_public(&rotate.key) else {
+            return;
         };
-        let author = line.author.as_ref().ok_or("this kind of line must be signed")?;
+        let kid = keys::kid(rotate.node.as_str(), &key);
+        let record = KeyRecord { alg: rotate.alg, kid, key: Some(rotate.key) };
+        self.keys.rotate(&rotate.node, record, now_s);
+    }
+
+    fn revoke(&mut self, node: &NodeId, seq: u64) {
+        self.keys.revoke(node);
+        let held = self.membership.member(node).map(|member| member.standing);
+        if let Some(standing) = held {
+            self.membership.judge(node, Standing { liveness: Liveness::Revoked, ..standing }, seq);
+        }
+    }
+
+    /// Checks, before [`Fold::apply`], that a line carries the signature its kind asks for. A line
+    /// of a member with a shared key rests on the checkpoint alone: `Ok(false)`.
+    pub fn check_author(&self, line: &Line) -> Result<bool, String> {
+        let record = Record::of(line);
+        let author = line.author.as_ref();
+        let (name, key) = match (&record, submitted(&record)) {
+            (Record::Genesis(genesis), _) => {
+                let vkey = VerifierKey::parse(&genesis.vkey).map_err(|e| e.to_string())?;
+                (genesis.origin.clone(), *vkey.key())
+            }
+            (_, Some((node, _, _))) => {
+                let kid = author.map_or("", |author| author.kid.as_str());
+                let valid = self.keys.valid(node, line.ts);
+                let record = valid
+                    .into_iter()
+                    .find(|record| record.kid == kid)
+                    .ok_or_else(|| format!("key '{kid}' does not speak for {node} at this line"))?;
+                let Some(public) = &record.key else {
+                    return Ok(false);
+                };
+                (node.to_string(), keys::parse_public(public)?)
+            }
+            _ => return Ok(false),
+        };
+        let author = author.ok_or("this kind of line must be signed")?;
         if author.alg != keys::ED25519 || author.kid != keys::kid(&name, &key) {
             return Err(format!(
                 "signed with {} key {}, which is not the one enrolled",
@@ -79,6 +131,17 @@ impl Fold {
         if !keys::verify(&key, &pae::encode(&line.kind, &line.payload), &author.sig) {
             return Err("the signature does not fit the payload".to_owned());
         }
-        Ok(())
+        Ok(true)
+    }
+}
+
+/// Who submitted a line, with its nonce and ts; `None` for what the anchor writes itself.
+pub fn submitted(record: &Record) -> Option<(&NodeId, &str, u64)> {
+    match record {
+        Record::Register(register) => Some((&register.node, &register.nonce, register.ts)),
+        Record::Leave(leave) => Some((&leave.node, &leave.nonce, leave.ts)),
+        Record::Drain(drain) => Some((&drain.node, &drain.nonce, drain.ts)),
+        Record::Rotate(rotate) => Some((&rotate.node, &rotate.nonce, rotate.ts)),
+        _ => None,
     }
 }

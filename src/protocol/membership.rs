@@ -24,6 +24,11 @@ pub struct Member {
     pub changed_at: u64,
     /// `seq` of the line that declared it dead, while it is.
     pub died_at: Option<u64>,
+    /// Asked to be given no new traffic: until that second, or until it says otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<Drained>,
+    /// Whether it has registered since its key was enrolled.
+    pub registered: bool,
     /// `seq` of the newest line about it.
     pub last_line: u64,
 }
@@ -38,6 +43,8 @@ impl Member {
             services: Vec::new(),
             changed_at: seq,
             died_at: None,
+            drain: None,
+            registered: false,
             last_line: seq,
         }
     }
@@ -61,6 +68,26 @@ impl Member {
         self.standing = standing;
         self.changed_at = seq;
         self.died_at = (standing.liveness == Liveness::Dead).then_some(seq);
+    }
+}
+
+/// How long a member drains.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Drained {
+    /// Until it takes that back.
+    Open,
+    /// Until this second since 1970.
+    Until(u64),
+}
+
+impl Drained {
+    /// Whether it still drains.
+    pub fn holds_at(self, now_s: u64) -> bool {
+        match self {
+            Drained::Open => true,
+            Drained::Until(end_s) => now_s < end_s,
+        }
     }
 }
 
@@ -106,12 +133,18 @@ impl Membership {
         self.members.values().filter(|member| member.standing.liveness.is_routable()).count()
     }
 
-    /// A key was enrolled for `node`. A row of the same name becomes that member.
+    /// A key was enrolled for `node`. A row of the same name becomes that member; a revoked one
+    /// begins anew above its old incarnation, which only a new key may do.
     pub fn enrol(&mut self, node: &NodeId, seq: u64) {
         let member = self.members.entry(node.clone()).or_insert_with(|| Member::new(true, seq));
         member.last_line = seq;
         member.enrolled = true;
+        member.registered = false;
         member.row = None;
+        if !member.standing.liveness.is_routable() {
+            let incarnation = member.standing.incarnation.raised();
+            member.stand(Standing { liveness: Liveness::Alive, incarnation }, seq);
+        }
     }
 
     /// A member spoke for itself: alive at its own incarnation, with what it offers now.
@@ -126,8 +159,17 @@ impl Membership {
         }
         member.urls = told.urls;
         member.services = told.services;
+        member.registered = true;
         if member.standing.superseded_by(standing) {
             member.stand(standing, seq);
+        }
+    }
+
+    /// A member asked to be drained, or took that back.
+    pub fn drain(&mut self, node: &NodeId, drain: Option<Drained>, seq: u64) {
+        if let Some(member) = self.members.get_mut(node) {
+            member.last_line = seq;
+            member.drain = drain;
         }
     }
 

@@ -22,17 +22,20 @@ pub struct Route {
     pub incarnation: Incarnation,
     /// Nobody else offers the service, so its last member stays although it is dead.
     pub no_heir: bool,
+    /// The member asked to be given no new traffic.
+    pub drain: bool,
 }
 
 /// The rows of the map, sorted by service, state, node bytes.
-pub fn routes(membership: &Membership) -> Vec<Route> {
+pub fn routes(membership: &Membership, now_s: u64) -> Vec<Route> {
     let mut by_service: BTreeMap<ServiceName, Vec<(&NodeId, &Member, Service)>> = BTreeMap::new();
     for (id, member) in membership.members() {
         for offer in member.offers() {
             by_service.entry(offer.name.clone()).or_default().push((id, member, offer));
         }
     }
-    let mut rows: Vec<Route> = by_service.into_values().flat_map(service_rows).collect();
+    let mut rows: Vec<Route> =
+        by_service.into_values().flat_map(|offers| service_rows(offers, now_s)).collect();
     rows.sort_by(|a, b| {
         let (one, two) = (a.node.as_str(), b.node.as_str());
         (&a.service, a.liveness, one, &a.url).cmp(&(&b.service, b.liveness, two, &b.url))
@@ -40,11 +43,11 @@ pub fn routes(membership: &Membership) -> Vec<Route> {
     rows
 }
 
-fn service_rows(offers: Vec<(&NodeId, &Member, Service)>) -> Vec<Route> {
+fn service_rows(offers: Vec<(&NodeId, &Member, Service)>, now_s: u64) -> Vec<Route> {
     let usable: Vec<Route> = offers
         .iter()
         .filter(|(_, member, _)| member.standing.liveness.is_routable())
-        .map(|offer| route(offer, false))
+        .map(|offer| route(offer, now_s))
         .collect();
     if !usable.is_empty() {
         return usable;
@@ -54,12 +57,12 @@ fn service_rows(offers: Vec<(&NodeId, &Member, Service)>) -> Vec<Route> {
         .iter()
         .filter(|(_, member, _)| member.standing.liveness == Liveness::Dead)
         .max_by_key(|(_, member, _)| member.died_at)
-        .map(|offer| route(offer, true))
+        .map(|offer| Route { no_heir: true, ..route(offer, now_s) })
         .into_iter()
         .collect()
 }
 
-fn route((id, member, offer): &(&NodeId, &Member, Service), no_heir: bool) -> Route {
+fn route((id, member, offer): &(&NodeId, &Member, Service), now_s: u64) -> Route {
     Route {
         service: offer.name.clone(),
         node: (*id).clone(),
@@ -67,6 +70,7 @@ fn route((id, member, offer): &(&NodeId, &Member, Service), no_heir: bool) -> Ro
         weight: offer.weight,
         liveness: member.standing.liveness,
         incarnation: member.standing.incarnation,
-        no_heir,
+        no_heir: false,
+        drain: member.drain.is_some_and(|drain| drain.holds_at(now_s)),
     }
 }

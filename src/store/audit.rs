@@ -43,6 +43,8 @@ pub struct Audit {
     pub torn_bytes: u64,
     /// Members' signatures checked (`--full`).
     pub signatures: u64,
+    /// Lines of members with a shared key, which only the anchor can check (`--full`).
+    pub by_checkpoint_alone: u64,
     /// Tiles compared (`--full`).
     pub tiles: u64,
 }
@@ -59,6 +61,7 @@ struct Check<'a> {
     leaves: Vec<Hash>,
     places: Vec<Place>,
     signatures: u64,
+    by_checkpoint_alone: u64,
     tiles: u64,
 }
 
@@ -78,6 +81,7 @@ pub fn audit(disk: &Disk<'_>, depth: Depth) -> Result<Audit, Failure> {
         leaves: Vec::new(),
         places: Vec::new(),
         signatures: 0,
+        by_checkpoint_alone: 0,
         tiles: 0,
     };
     let start = Start { tip: Tip::origin(&identity.origin), bytes: 0 };
@@ -100,6 +104,7 @@ pub fn audit(disk: &Disk<'_>, depth: Depth) -> Result<Audit, Failure> {
         unsigned_lines: end.tip.size - check.floor.size,
         torn_bytes,
         signatures: check.signatures,
+        by_checkpoint_alone: check.by_checkpoint_alone,
         tiles: check.tiles,
     })
 }
@@ -150,10 +155,11 @@ impl Check<'_> {
 
     fn author(&mut self, step: Step<'_>) -> Result<(), Failure> {
         let (seq, kind) = (step.line.seq, &step.line.kind);
-        self.fold.check_author(step.line).map_err(|reason| {
+        let signed = self.fold.check_author(step.line).map_err(|reason| {
             floor::changed(self.disk, seq, step.at, &format!("{kind}: {reason}"))
         })?;
-        self.signatures += u64::from(step.line.author.is_some());
+        self.signatures += u64::from(signed);
+        self.by_checkpoint_alone += u64::from(!signed && step.line.author.is_some());
         self.fold.apply(step.line);
         Ok(())
     }

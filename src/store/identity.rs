@@ -4,7 +4,9 @@ use super::disk::Disk;
 use crate::auth::keys::parse_seed;
 use crate::auth::vkey::VerifierKey;
 use crate::error::Failure;
-use crate::protocol::member::NodeId;
+use crate::host::{Keep, Readers};
+use crate::protocol::member::{Incarnation, NodeId};
+use crate::protocol::service::Service;
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -19,6 +21,18 @@ pub struct Identity {
     pub origin: String,
     /// The log's verifier key: whose checkpoints we believe.
     pub vkey: String,
+    /// Where the anchor answers, tried in turn; empty on the anchor itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub anchors: Vec<String>,
+    /// Our own incarnation, synced here before it is announced.
+    #[serde(default)]
+    pub incarnation: Incarnation,
+    /// Where our agent answers, as last announced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub urls: Vec<String>,
+    /// What we offer, as last announced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<Service>,
 }
 
 impl Identity {
@@ -41,6 +55,18 @@ impl Identity {
             Failure::config(format!("no federation in {}", disk.layout.dir().display()))
                 .hint("found one with: crowny-fed init (or pass --dir)")
         })
+    }
+
+    /// Whether we serialise and sign.
+    pub fn is_anchor(&self) -> bool {
+        self.anchors.is_empty()
+    }
+
+    /// Writes `self.json`, durably.
+    pub fn store(&self, disk: &Disk<'_>) -> Result<(), Failure> {
+        let mut bytes = serde_json::to_vec_pretty(self).expect("plain fields have a JSON form");
+        bytes.push(b'\n');
+        disk.put(&disk.layout.identity(), &bytes, (Keep::Durable, Readers::Owner))
     }
 
     /// The log's key, checked to be named after the origin.

@@ -6,6 +6,7 @@
 //! the same code.
 
 use super::disk::Disk;
+use super::draft::Draft;
 use super::identity::Identity;
 use super::index::{self, Place};
 use super::scan::{self, End, Start, Step};
@@ -16,9 +17,8 @@ use crate::host::{Keep, Readers, Span};
 use crate::journal::chain::Tip;
 use crate::journal::checkpoint::{Checkpoint, sign_checkpoint};
 use crate::journal::floor::Floor;
-use crate::journal::line::{ANCHOR_BYTES_MAX, Author, Line, VERSION};
+use crate::journal::line::ANCHOR_BYTES_MAX;
 use crate::journal::merkle::{Frontier, Hash};
-use crate::journal::record::Record;
 use crate::journal::replay::Fold;
 use crate::journal::snapshot::{FOLD_VERSION, Snapshot};
 use crate::journal::tile::TILE_WIDTH;
@@ -31,21 +31,6 @@ pub enum Mend {
     Yes,
     /// Only look (`--dry-run`).
     No,
-}
-
-/// A line to be written: its kind, payload and, for signed kinds, its author.
-#[derive(Clone, Debug)]
-pub struct Draft {
-    /// What it says.
-    pub record: Record,
-    /// Who signed it.
-    pub author: Option<Author>,
-}
-
-impl From<Record> for Draft {
-    fn from(record: Record) -> Self {
-        Draft { record, author: None }
-    }
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +101,11 @@ impl<'a> Ledger<'a> {
         &self.warnings
     }
 
+    /// Bytes the draft would have as the next line, without LF.
+    pub fn size_of(&self, draft: &Draft, now_s: u64) -> usize {
+        draft.clone().line(&self.tip, now_s).render().len()
+    }
+
     /// Commits lines: one write, one sync. Nothing may be told before this returns.
     pub fn append(&mut self, drafts: Vec<Draft>, now_s: u64) -> Result<(), Failure> {
         let mut tip = self.tip.clone();
@@ -123,7 +113,7 @@ impl<'a> Ledger<'a> {
         let mut fresh = Vec::with_capacity(drafts.len());
         let mut lines = Vec::with_capacity(drafts.len());
         for draft in drafts {
-            let line = next_line(draft, &tip, now_s);
+            let line = draft.line(&tip, now_s);
             let raw = line.render().into_bytes();
             if raw.len() > ANCHOR_BYTES_MAX {
                 return Err(Failure::failed(format!(
@@ -362,18 +352,6 @@ fn expect_floor(disk: &Disk<'_>, floor: &Floor, step: Step<'_>) -> Result<(), Fa
         return Ok(());
     }
     Err(floor::changed(disk, step.line.seq, step.at, "it is not the line that was signed"))
-}
-
-fn next_line(draft: Draft, tip: &Tip, now_s: u64) -> Line {
-    Line {
-        author: draft.author,
-        payload: draft.record.payload(),
-        prev: tip.head,
-        seq: tip.size,
-        ts: now_s.max(tip.ts),
-        kind: draft.record.kind().to_owned(),
-        version: VERSION,
-    }
 }
 
 /// The snapshot where it fits the floor, else line 0.

@@ -5,11 +5,15 @@
 
 pub mod audit;
 pub mod disk;
+pub mod draft;
 pub mod floor;
 pub mod identity;
 pub mod index;
+pub mod invites;
 pub mod ledger;
 pub mod rebuild;
 pub mod scan;
+pub mod shared_keys;
 pub mod tree;
+pub mod used_nonces;
 pub mod view;

@@ -13,7 +13,7 @@ use crate::journal::chain::Tip;
 use crate::journal::checkpoint::{Checkpoint, open_checkpoint};
 use crate::journal::line::{LINE_BYTES_MAX, Line};
 use crate::journal::merkle::{Hash, leaf_hash};
-use crate::journal::proof::inclusion_proof;
+use crate::journal::proof::{consistency_proof, inclusion_proof};
 use crate::journal::record::Record;
 use crate::journal::replay::Fold;
 use crate::journal::snapshot::Snapshot;
@@ -124,6 +124,19 @@ impl<'a> View<'a> {
         let path =
             inclusion_proof(seq, self.checkpoint.size, |tile| tree::read_tile(&self.disk, tile))?;
         Ok(render_tlog_proof(seq, &path, &self.note))
+    }
+
+    /// The proof that the tree of `old` lines is a prefix of the one of `new` lines, which must be
+    /// published.
+    pub fn consistency(&self, old: u64, new: u64) -> Result<Vec<Hash>, Failure> {
+        if new > self.checkpoint.size {
+            return Err(not_published(new, self.checkpoint.size));
+        }
+        if old == 0 || old > new {
+            let why = format!("nothing to compare from {old} to {new}, expected 1 <= old <= new");
+            return Err(Failure::new(Kind::Usage, why));
+        }
+        Ok(consistency_proof(old, new, |tile| tree::read_tile(&self.disk, tile))?)
     }
 
     fn line_at(&self, at: u64) -> Result<Option<Placed>, Failure> {

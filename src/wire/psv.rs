@@ -104,10 +104,12 @@ fn parse_row(line: &str) -> Result<(NodeId, Row), BadRow> {
     let id = NodeId::parse(fields[0]).map_err(|error| (None, error.to_string()))?;
     let bad = |reason: String| (Some(id.clone()), reason);
     let [_, host, port, role, state] = fields[..] else {
-        return Err(bad(format!(
-            "{} columns, expected 5: 노드ID|호스트|포트|역할|상태",
-            fields.len()
-        )));
+        // With a pipe too many, it may stand in the id itself: then whose row it is, is not known.
+        let whose = (fields.len() < 5).then(|| id.clone());
+        return Err((
+            whose,
+            format!("{} columns, expected 5: 노드ID|호스트|포트|역할|상태", fields.len()),
+        ));
     };
     let port = parse_port(port).map_err(bad)?;
     Address::parse(host, port).map_err(|error| bad(error.to_string()))?;

@@ -108,7 +108,7 @@ fn the_map_is_that_of_the_journal() {
     let (generation, _) = split(&map).expect("a whole map");
     let (origin, root) = (identity().origin, journal.frontier.root());
     let stamp = Stamp { origin: &origin, generation, size: journal.tip.size, root };
-    assert_eq!(map, render(&stamp, &render_rows(&routes(&journal.fold.membership))));
+    assert_eq!(map, render(&stamp, &render_rows(&routes(&journal.fold.membership, 0))));
 }
 
 #[test]

@@ -23,7 +23,13 @@ const LAYERS: [(&str, &[&str]); 10] = [
             "config",
         ],
     ),
-    ("http", &["http", "cycle", "store", "journal", "wire", "protocol", "host", "error", "config"]),
+    (
+        "http",
+        &[
+            "http", "cycle", "store", "journal", "wire", "protocol", "auth", "host", "error",
+            "config",
+        ],
+    ),
     ("sim", &["sim", "http", "wire", "protocol", "host", "config"]),
     (
         "command",

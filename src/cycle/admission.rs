@@ -1,0 +1,306 @@
+//! A signed request becomes a line, or is refused with nothing changed.
+//!
+//! parse → key → signature → ts → nonce → rules → append → publish → answer, all of it after the
+//! signature under the append lock, so that of 64 copies at once one makes the line and 63 meet its
+//! nonce.
+
+use super::publish;
+use super::rounds::{PATIENCE, take_lock};
+use crate::auth::envelope::{self, Envelope};
+use crate::auth::gate::{Key, Refusal, SKEW_S_MAX, check_ts};
+use crate::auth::keys;
+use crate::config::Config;
+use crate::error::Failure;
+use crate::host::{Host, Lock};
+use crate::journal::keyring::KeyRecord;
+use crate::journal::line::{Author, SUBMITTED_BYTES_MAX};
+use crate::journal::merkle::Hash;
+use crate::journal::nonces::PER_NODE_MAX;
+use crate::journal::record::{Record, Rotate};
+use crate::journal::replay::Fold;
+use crate::protocol::member::{Liveness, NodeId};
+use crate::protocol::memory::Memory;
+use crate::protocol::registration::{Admission, Reason, admit, check_target};
+use crate::store::disk::Disk;
+use crate::store::draft::Draft;
+use crate::store::identity::Identity;
+use crate::store::ledger::{Ledger, Mend};
+use crate::store::shared_keys;
+use crate::store::used_nonces::UsedNonces;
+use crate::store::view::View;
+use serde::{Deserialize, Serialize};
+
+/// What an accepted request is answered with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Accepted {
+    /// Index of the line it made, or of the one that says the same already.
+    pub seq: u64,
+    /// Leaf hash of that line.
+    pub hash: Hash,
+    /// The signed checkpoint that covers it.
+    pub checkpoint: String,
+}
+
+/// Kinds of line that members submit.
+pub const KINDS: [&str; 4] = ["register", "leave", "drain", "rotate"];
+
+/// The anchor's side of one signed write: everything it needs, held while it decides.
+pub(super) struct Desk<'a> {
+    pub(super) disk: Disk<'a>,
+    pub(super) config: &'a Config,
+    pub(super) identity: Identity,
+    pub(super) ledger: Ledger<'a>,
+    pub(super) now_s: u64,
+    _append: Lock,
+}
+
+impl<'a> Desk<'a> {
+    /// Takes the append lock and opens the journal. Refuses where signed writes are not safe.
+    pub(super) fn open(disk: Disk<'a>, config: &'a Config) -> Result<Desk<'a>, Refusal> {
+        let identity = anchor_identity(&disk)?;
+        let busy = || Refusal::Unavailable("busy: another process works on the journal".to_owned());
+        let append = take_lock(disk.host, &config.layout.state(), PATIENCE)
+            .map_err(unavailable)?
+            .ok_or_else(busy)?;
+        let ledger = Ledger::open(disk, &identity, Mend::Yes).map_err(unavailable)?;
+        let now_s = disk.host.clock().wall_ms / 1_000;
+        let last_s = ledger.tip().ts;
+        if now_s + SKEW_S_MAX < last_s {
+            return Err(Refusal::Unavailable(format!(
+                "clock: this anchor's clock ({now_s}) is {} s behind its own last line; signed writes wait",
+                last_s - now_s
+            )));
+        }
+        Ok(Desk { disk, config, identity, ledger, now_s, _append: append })
+    }
+
+    /// Appends, signs, publishes the map, and answers with the line that `answer_at` names counted
+    /// from the first new one.
+    pub(super) fn commit(
+        mut self,
+        drafts: Vec<Draft>,
+        answer_at: u64,
+    ) -> Result<Accepted, Refusal> {
+        let first = self.ledger.tip().size;
+        self.ledger.append(drafts, self.now_s).map_err(unavailable)?;
+        self.publish(first + answer_at)
+    }
+
+    fn publish(&mut self, seq: u64) -> Result<Accepted, Refusal> {
+        let log_key = self.identity.log_key(&self.disk).map_err(unavailable)?;
+        self.ledger.publish(&log_key).map_err(unavailable)?;
+        let memory: Option<Memory> = self
+            .disk
+            .read(&self.config.layout.tick())
+            .map_err(unavailable)?
+            .and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let generation = memory.map_or(0, |memory| memory.generation);
+        let membership = &self.ledger.fold().membership;
+        publish::map(
+            &self.disk,
+            &self.identity.origin,
+            membership,
+            (self.ledger.floor(), generation),
+        )
+        .map_err(unavailable)?;
+        self.told(seq)
+    }
+
+    /// The answer for a line that is published.
+    pub(super) fn told(&self, seq: u64) -> Result<Accepted, Refusal> {
+        let view = View::open(self.disk).map_err(unavailable)?;
+        let hash = view.line(seq).map_err(unavailable)?.leaf;
+        Ok(Accepted { seq, hash, checkpoint: view.note })
+    }
+}
+
+/// One signed request of a kind in [`KINDS`].
+pub fn submit(
+    host: &dyn Host,
+    config: &Config,
+    kind: &str,
+    body: &[u8],
+) -> Result<Accepted, Refusal> {
+    let envelope = envelope::parse(body).map_err(Refusal::Malformed)?;
+    let node =
+        NodeId::parse(&envelope.node).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    let disk = Disk { host, layout: &config.layout };
+    // A forged request is turned away on what is published already, without holding the lock.
+    let identity = anchor_identity(&disk)?;
+    let published = View::open(disk).map_err(unavailable)?;
+    let now_s = host.clock().wall_ms / 1_000;
+    authenticate((&disk, &published.fold), (kind, &envelope, &node), now_s)?;
+    envelope.agrees(&identity.origin).map_err(Refusal::Malformed)?;
+
+    let desk = Desk::open(disk, config)?;
+    let fold = desk.ledger.fold();
+    let key = authenticate((&disk, fold), (kind, &envelope, &node), desk.now_s)?;
+    check_ts(envelope.ts, desk.now_s)?;
+    let mut used = UsedNonces::load(&disk, desk.now_s).map_err(unavailable)?;
+    check_nonce(fold, &used, (&node, &envelope), desk.now_s)?;
+    let record = Record::read(kind, &envelope.payload);
+    if record == Record::Unknown {
+        return Err(Refusal::Malformed(format!("the payload is no {kind}: see docs/formats.md")));
+    }
+    if let Some(seq) = rules(&desk, &record)? {
+        used.add(&disk, (&node, &envelope.nonce, envelope.ts), desk.now_s).map_err(unavailable)?;
+        return desk.told(seq);
+    }
+    if let Some(wait_s) = fold.pace.wait_s(&node, desk.now_s) {
+        return Err(Refusal::TooMany(format!("{node} writes too fast, try again in {wait_s} s")));
+    }
+    let sig = envelope.sig.clone().unwrap_or_default();
+    let author = Author { alg: key.alg, kid: key.kid, sig };
+    let draft = Draft::submitted(kind, &envelope.payload, author);
+    let bytes = desk.ledger.size_of(&draft, desk.now_s);
+    if bytes > SUBMITTED_BYTES_MAX {
+        return Err(Refusal::TooLarge(format!(
+            "the line would have {bytes} bytes, limit {SUBMITTED_BYTES_MAX}"
+        )));
+    }
+    desk.commit(vec![draft], 0)
+}
+
+fn anchor_identity(disk: &Disk<'_>) -> Result<Identity, Refusal> {
+    let identity = Identity::require(disk).map_err(unavailable)?;
+    if !identity.is_anchor() {
+        let anchor = identity.anchors.first().cloned().unwrap_or_default();
+        return Err(Refusal::Unavailable(format!("this node is not the anchor: ask {anchor}")));
+    }
+    Ok(identity)
+}
+
+/// The key record under which the signature holds.
+fn authenticate(
+    (disk, fold): (&Disk<'_>, &Fold),
+    (kind, envelope, node): (&str, &Envelope, &NodeId),
+    now_s: u64,
+) -> Result<KeyRecord, Refusal> {
+    let held = fold
+        .keys
+        .of(node)
+        .ok_or_else(|| Refusal::Unknown(format!("no key of '{node}' is enrolled")))?;
+    if held.revoked {
+        return Err(Refusal::Unknown(format!("the key of '{node}' was revoked")));
+    }
+    for record in fold.keys.valid(node, now_s) {
+        let key = load_key(disk, node, record)?;
+        if key.is_some_and(|key| key.verifies(kind, envelope)) {
+            return Ok(record.clone());
+        }
+    }
+    Err(Refusal::Signature)
+}
+
+fn load_key(disk: &Disk<'_>, node: &NodeId, record: &KeyRecord) -> Result<Option<Key>, Refusal> {
+    match &record.key {
+        Some(public) => Ok(keys::parse_public(public).ok().map(Key::Ed25519)),
+        None => shared_keys::find(disk, (node, &record.kid), &mut Vec::new())
+            .map(|key| key.map(Key::Hmac))
+            .map_err(unavailable),
+    }
+}
+
+fn check_nonce(
+    fold: &Fold,
+    used: &UsedNonces,
+    (node, envelope): (&NodeId, &Envelope),
+    now_s: u64,
+) -> Result<(), Refusal> {
+    if let Some(seq) = fold.nonces.line_of(node, &envelope.nonce) {
+        return Err(Refusal::Replay(format!("nonce used: it made line {seq}")));
+    }
+    if used.holds(node, &envelope.nonce, envelope.ts) {
+        return Err(Refusal::Replay(
+            "nonce used: that request was answered and made no line".to_owned(),
+        ));
+    }
+    if let Some(wait_s) = used.wait_s(now_s) {
+        return Err(Refusal::Unavailable(format!(
+            "used-nonces.log was lost: signed writes wait {wait_s} s more"
+        )));
+    }
+    if used.is_full(node, now_s) || fold.nonces.count(node) >= PER_NODE_MAX {
+        return Err(Refusal::Unavailable(format!(
+            "too many requests of {node} inside {SKEW_S_MAX} s"
+        )));
+    }
+    Ok(())
+}
+
+/// `Ok(Some(seq))` where the journal says the same already.
+fn rules(desk: &Desk<'_>, record: &Record) -> Result<Option<u64>, Refusal> {
+    let fold = desk.ledger.fold();
+    match record {
+        Record::Register(register) => {
+            if !["inbound", "outbound"].contains(&register.reach.as_str()) {
+                return Err(Refusal::Malformed("reach, expected inbound or outbound".to_owned()));
+            }
+            let told = register.clone().into();
+            match admit(&told, &fold.membership, &fold.grants, allows_loopback(desk)) {
+                Admission::Accept => Ok(None),
+                Admission::Unchanged(seq) => Ok(Some(seq)),
+                Admission::Refuse(Reason::Content(reason)) => Err(Refusal::Malformed(reason)),
+                Admission::Refuse(Reason::Stale(reason)) => Err(Refusal::Conflict(reason)),
+                Admission::Refuse(Reason::NotGranted(name)) => Err(Refusal::NotGranted(name)),
+            }
+        }
+        Record::Leave(leave) => {
+            let member = fold.membership.member(&leave.node);
+            let held = member.map(|member| (member.standing, member.last_line));
+            match held {
+                Some((standing, seq)) if standing.liveness == Liveness::Left => Ok(Some(seq)),
+                Some((standing, _)) if leave.incarnation < standing.incarnation => {
+                    Err(Refusal::Conflict(format!(
+                        "stale: incarnation {} is below {}",
+                        leave.incarnation.value(),
+                        standing.incarnation.value()
+                    )))
+                }
+                _ => Ok(None),
+            }
+        }
+        Record::Drain(drain) => {
+            let member = fold.membership.member(&drain.node);
+            let same = member.is_some_and(|member| !drain.on && member.drain.is_none());
+            Ok(member.filter(|_| same).map(|member| member.last_line))
+        }
+        Record::Rotate(rotate) => check_rotation(fold, rotate).map(|()| None),
+        _ => Err(Refusal::Malformed("members do not submit this kind".to_owned())),
+    }
+}
+
+fn check_rotation(fold: &Fold, rotate: &Rotate) -> Result<(), Refusal> {
+    if rotate.alg != keys::ED25519 {
+        let why = format!(
+            "alg '{}', a key is rotated to {} only",
+            rotate.alg.escape_debug(),
+            keys::ED25519
+        );
+        return Err(Refusal::Malformed(why));
+    }
+    let key = keys::parse_public(&rotate.key).map_err(Refusal::Malformed)?;
+    let possession = Rotate::possession(&rotate.origin, &rotate.node, &rotate.nonce, &rotate.key);
+    if !keys::verify(&key, &possession, &rotate.proof) {
+        return Err(Refusal::Signature);
+    }
+    let held = fold.keys.of(&rotate.node).and_then(|keys| keys.current.key.as_ref());
+    if held == Some(&rotate.key) {
+        return Err(Refusal::Conflict("this key speaks for the node already".to_owned()));
+    }
+    Ok(())
+}
+
+/// Loopback targets make sense only where the anchor itself lives on loopback, or an operator says so.
+fn allows_loopback(desk: &Desk<'_>) -> bool {
+    let member = desk.ledger.fold().membership.member(&desk.identity.id);
+    let own = member.map(|member| member.urls.as_slice()).unwrap_or_default();
+    let on_loopback =
+        |url: &String| check_target(url, false).is_err() && check_target(url, true).is_ok();
+    desk.config.allow_loopback || own.is_empty() || own.iter().any(on_loopback)
+}
+
+/// A failure of ours is never the sender's: it is told that we cannot now, and may try again.
+pub(super) fn unavailable(failure: Failure) -> Refusal {
+    Refusal::Unavailable(failure.message)
+}

@@ -1,0 +1,83 @@
+//! `node-keys.ndjson` (0600): the keys of members that sign with HMAC, append-only.
+//!
+//! A public key stands in the journal for everybody; a shared one can stand only here.
+
+use super::disk::Disk;
+use crate::auth::mac::{KEY_BYTES_MIN, Secret};
+use crate::error::Failure;
+use crate::host::{Change, Keep, Readers};
+use crate::protocol::member::NodeId;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    node: NodeId,
+    kid: String,
+    key: String,
+}
+
+/// The shared key a node signs with, by its kid. A line without a usable key is as if it were not
+/// there, and `warnings` names it: an empty key would let anybody sign (case O-21).
+pub fn find(
+    disk: &Disk<'_>,
+    (node, kid): (&NodeId, &str),
+    warnings: &mut Vec<String>,
+) -> Result<Option<Secret>, Failure> {
+    let path = disk.layout.node_keys();
+    let text = Zeroizing::new(disk.read_text(&path)?.unwrap_or_default());
+    let mut found = None;
+    for (number, line) in (1..).zip(text.lines()) {
+        let stored = serde_json::from_str::<Stored>(line).ok();
+        let Some((stored, key)) = stored.and_then(|s| unhex(&s.key).map(|key| (s, key))) else {
+            warnings.push(format!(
+                "{} line {number} holds no key of at least {KEY_BYTES_MIN} bytes; it is set aside",
+                path.display()
+            ));
+            continue;
+        };
+        if stored.node == *node && stored.kid == kid {
+            found = Some(key);
+        }
+    }
+    Ok(found)
+}
+
+/// Adds a key, durably: before the line that names it.
+pub fn add(disk: &Disk<'_>, (node, kid): (&NodeId, &str), key: &Secret) -> Result<(), Failure> {
+    let path = disk.layout.node_keys();
+    let stored = Stored { node: node.clone(), kid: kid.to_owned(), key: hex(&**key) };
+    let mut line =
+        Zeroizing::new(serde_json::to_string(&stored).expect("strings have a JSON form"));
+    line.push('\n');
+    let length = disk.length(&path)?;
+    match length {
+        // Created with its mode, so that it is never readable by others, not even for a moment.
+        None => disk.put(&path, line.as_bytes(), (Keep::Durable, Readers::Owner)),
+        Some(at) => {
+            let change =
+                Change::Append { path: &path, at, bytes: line.as_bytes(), keep: Keep::Durable };
+            disk.host.change(change).map_err(|error| {
+                Failure::failed(format!("cannot write {}: {error}", path.display()))
+            })
+        }
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// 32 bytes in hex, which is what we store; anything shorter is no key.
+pub fn unhex(text: &str) -> Option<Secret> {
+    let digits = text.as_bytes();
+    if digits.len() != 64 || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut key = Zeroizing::new([0; 32]);
+    for (byte, pair) in key.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(key)
+}

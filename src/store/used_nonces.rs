@@ -1,0 +1,123 @@
+//! `used-nonces.log`: nonces of answered requests that made no line, until nobody could replay them.
+//!
+//! Nonces of accepted lines are in the journal. Those of requests that changed nothing are only
+//! here, synced before the answer. Form: `# crowny-fed nonces since=<ts> pruned=<ts>`, then
+//! `<ts> <nonce> <node>` lines; a torn last line was never answered.
+
+use super::disk::Disk;
+use crate::auth::gate::SKEW_S_MAX;
+use crate::error::Failure;
+use crate::host::{Keep, Readers};
+use crate::journal::nonces::PER_NODE_MAX;
+use crate::protocol::member::NodeId;
+
+/// How long after the file was lost signed writes wait: twice the window, in seconds.
+pub const WAIT_S: u64 = 2 * SKEW_S_MAX;
+/// The file is written anew without what is over, once it is this long.
+const REWRITE_BYTES: usize = 256 * 1024;
+const MAGIC: &str = "# crowny-fed nonces";
+
+/// The file's contents.
+#[derive(Debug)]
+pub struct UsedNonces {
+    since_s: u64,
+    pruned_s: u64,
+    seen: Vec<(u64, String, String)>,
+    bytes: usize,
+}
+
+impl UsedNonces {
+    /// Reads the file. Absent: begun anew, and everybody waits. Unreadable: an error, and everybody
+    /// waits until an operator looks.
+    pub fn load(disk: &Disk<'_>, now_s: u64) -> Result<UsedNonces, Failure> {
+        let path = disk.layout.used_nonces();
+        let Some(text) = disk.read_text(&path)? else {
+            let begun = UsedNonces { since_s: now_s, pruned_s: 0, seen: Vec::new(), bytes: 0 };
+            begun.rewrite(disk)?;
+            return Ok(begun);
+        };
+        let used = UsedNonces::parse(&text).ok_or_else(|| {
+            Failure::failed(format!("{} does not read", path.display()))
+                .hint("remove it: signed writes then wait 600 s, and no replay gets through")
+        })?;
+        if used.bytes < text.len() {
+            disk.cut(&path, used.bytes as u64)?;
+        }
+        Ok(used)
+    }
+
+    /// The file as `init` leaves it: nothing was ever answered, nobody waits.
+    pub fn found(disk: &Disk<'_>) -> Result<(), Failure> {
+        UsedNonces { since_s: 0, pruned_s: 0, seen: Vec::new(), bytes: 0 }.rewrite(disk)
+    }
+
+    /// Seconds until signed writes are safe again after the file was lost.
+    pub fn wait_s(&self, now_s: u64) -> Option<u64> {
+        let ready_s = if self.since_s == 0 { 0 } else { self.since_s + WAIT_S };
+        (now_s < ready_s).then(|| ready_s - now_s)
+    }
+
+    /// Whether this request was answered before, or is from a time already forgotten.
+    pub fn holds(&self, node: &NodeId, nonce: &str, ts: u64) -> bool {
+        ts < self.pruned_s
+            || self.seen.iter().any(|(_, seen, by)| seen == nonce && by == node.as_str())
+    }
+
+    /// Whether the node has used up its share of the window.
+    pub fn is_full(&self, node: &NodeId, now_s: u64) -> bool {
+        let live =
+            self.seen.iter().filter(|(ts, _, by)| by == node.as_str() && ts + SKEW_S_MAX >= now_s);
+        live.count() >= PER_NODE_MAX
+    }
+
+    /// Remembers a nonce, durably: before the answer.
+    pub fn add(
+        &mut self,
+        disk: &Disk<'_>,
+        (node, nonce, ts): (&NodeId, &str, u64),
+        now_s: u64,
+    ) -> Result<(), Failure> {
+        let entry = (ts, nonce.to_owned(), node.to_string());
+        if self.bytes > REWRITE_BYTES {
+            self.pruned_s = self.pruned_s.max(now_s.saturating_sub(SKEW_S_MAX));
+            self.seen.retain(|(ts, _, _)| ts + SKEW_S_MAX >= now_s);
+            self.seen.push(entry);
+            return self.rewrite(disk);
+        }
+        let line = render_entry(&entry);
+        disk.append(&disk.layout.used_nonces(), self.bytes as u64, line.as_bytes(), Keep::Durable)?;
+        self.bytes += line.len();
+        self.seen.push(entry);
+        Ok(())
+    }
+
+    fn rewrite(&self, disk: &Disk<'_>) -> Result<(), Failure> {
+        let mut text = format!("{MAGIC} since={} pruned={}\n", self.since_s, self.pruned_s);
+        self.seen.iter().for_each(|entry| text.push_str(&render_entry(entry)));
+        disk.put(&disk.layout.used_nonces(), text.as_bytes(), (Keep::Durable, Readers::Owner))
+    }
+
+    fn parse(text: &str) -> Option<UsedNonces> {
+        let (head, rest) = text.split_once('\n')?;
+        let number = |name: &str| {
+            head.split(' ').find_map(|word| word.strip_prefix(name)).and_then(|n| n.parse().ok())
+        };
+        if !head.starts_with(MAGIC) {
+            return None;
+        }
+        let whole = rest.rfind('\n').map_or(0, |end| end + 1);
+        let seen = rest[..whole].lines().map(parse_entry).collect::<Option<Vec<_>>>()?;
+        let bytes = head.len() + 1 + whole;
+        Some(UsedNonces { since_s: number("since=")?, pruned_s: number("pruned=")?, seen, bytes })
+    }
+}
+
+fn render_entry((ts, nonce, node): &(u64, String, String)) -> String {
+    format!("{ts} {nonce} {node}\n")
+}
+
+fn parse_entry(line: &str) -> Option<(u64, String, String)> {
+    let mut parts = line.splitn(3, ' ');
+    let (ts, nonce, node) = (parts.next()?, parts.next()?, parts.next()?);
+    Some((ts.parse().ok()?, nonce.to_owned(), node.to_owned()))
+}
