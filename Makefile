@@ -1,7 +1,9 @@
 # Every target works on a fresh machine with the Rust toolchain alone; `make full` wants more tools.
 CARGO ?= cargo
 
-.PHONY: help run test check full build release clean
+FUZZ_SECONDS ?= 60
+
+.PHONY: help run test check full fuzz build release clean
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -20,6 +22,11 @@ check: ## Format, lints, documentation, layers, licences and sources of dependen
 full: release ## Long sweeps and measurements; their output belongs in docs/measurements.md
 	CROWNY_FED_FULL=1 $(CARGO) test --locked --release -- --nocapture
 	benches/journal_size.py
+
+fuzz: ## Every fuzz target for FUZZ_SECONDS (60) each; wants cargo-fuzz, not a nightly toolchain
+	for target in line note proof body; do \
+	  $(CARGO) fuzz run --fuzz-dir tests/fuzz -s none $$target -- -max_total_time=$(FUZZ_SECONDS) -max_len=20000 || exit 1; \
+	done
 
 build: ## Debug binary
 	$(CARGO) build --locked

@@ -85,7 +85,7 @@ fn assemble(common: &Common, peers: &Peers, here: &Path) -> Result<Config, Failu
         }
     };
     if text.is_some() {
-        refuse_trespass(&path)?;
+        refuse(&path, owner::check)?;
     }
     config::assemble(common, peers, text.as_deref(), here)
 }
@@ -102,25 +102,34 @@ fn refuse_protected(config: &Config) -> Result<(), Failure> {
 }
 
 fn refuse_foreign(config: &Config) -> Result<(), Failure> {
-    for ours in [config.layout.dir().to_owned(), config.layout.keys(), config.layout.state()] {
-        refuse_trespass(&ours)?;
-    }
-    Ok(())
+    let layout = &config.layout;
+    refuse(layout.dir(), owner::check)?;
+    let secrets = [layout.keys(), layout.state(), layout.invites(), layout.node_keys()];
+    secrets.iter().try_for_each(|path| refuse(path, owner::check_secret))?;
+    let keys = host(None).names(&layout.keys()).unwrap_or_default();
+    keys.iter().try_for_each(|name| refuse(&layout.keys().join(name), owner::check_secret))
 }
 
-fn refuse_trespass(path: &Path) -> Result<(), Failure> {
-    let trespass = owner::check(path)
+fn refuse(
+    path: &Path,
+    check: impl Fn(&Path) -> std::io::Result<Option<Trespass>>,
+) -> Result<(), Failure> {
+    let trespass = check(path)
         .map_err(|error| Failure::config(format!("cannot look at {}: {error}", path.display())))?;
-    match trespass {
-        None => Ok(()),
-        Some(Trespass::Owner { uid }) => {
-            Err(Failure::config(format!("{} belongs to user {uid}", path.display()))
-                .hint("run as that user; started as root, crowny-fed does so by itself"))
-        }
-        Some(Trespass::Writable { mode }) => Err(Failure::config(format!(
-            "{} may be written by others (mode {mode:03o})",
-            path.display()
-        ))
-        .hint(format!("chmod go-w {}", path.display()))),
-    }
+    let (what, hint) = match trespass {
+        None => return Ok(()),
+        Some(Trespass::Owner { uid }) => (
+            format!("belongs to user {uid}"),
+            "run as that user; started as root, crowny-fed does so by itself".to_owned(),
+        ),
+        Some(Trespass::Writable { mode }) => (
+            format!("may be written by others (mode {mode:03o})"),
+            format!("chmod go-w {}", path.display()),
+        ),
+        Some(Trespass::Readable { mode }) => (
+            format!("holds secrets and may be read by others (mode {mode:03o})"),
+            format!("chmod go-rwx {}", path.display()),
+        ),
+    };
+    Err(Failure::config(format!("{} {what}", path.display())).hint(hint))
 }

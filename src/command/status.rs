@@ -18,6 +18,7 @@ use serde_json::{Value, json};
 use std::path::Path;
 
 struct Facts<'a> {
+    follows: Option<String>,
     view: Option<View<'a>>,
     memory: Option<Memory>,
     freshness: Option<Freshness>,
@@ -36,15 +37,22 @@ pub(super) fn run(context: &Context, as_json: bool) -> Ending {
 }
 
 fn gather<'a>(context: &Context, disk: Disk<'a>) -> Result<Facts<'a>, Failure> {
-    let founded = Identity::load(&disk)?.is_some();
-    let view = if founded { Some(View::open(disk)?) } else { None };
+    let identity = Identity::load(&disk)?;
+    let published = disk.length(&disk.layout.root())?.is_some();
+    let follows = identity.as_ref().and_then(|identity| identity.anchors.first().cloned());
+    // A member has nothing published until it fetched the anchor's journal.
+    let view = match &identity {
+        Some(identity) if identity.is_anchor() || published => Some(View::open(disk)?),
+        _ => None,
+    };
     let peers = peers::load_status(&disk, &context.config)?;
-    if view.is_none() && peers.is_none() {
+    if identity.is_none() && peers.is_none() {
         return Err(Failure::config(format!("nothing in {}", disk.layout.dir().display())).hint(
             "crowny-fed init founds a federation; with a roster alone, run crowny-fed probe",
         ));
     }
     Ok(Facts {
+        follows,
         view,
         memory: small_json(&disk, &disk.layout.tick())?,
         freshness: small_json(&disk, &disk.layout.freshness())?,
@@ -83,6 +91,7 @@ fn as_value(context: &Context, facts: &Facts<'_>) -> Value {
     let present = facts.view.as_ref().map_or(0, |view| view.fold.membership.present() as u64);
     json!({
         "node": context.config.own,
+        "follows": facts.follows,
         "origin": facts.view.as_ref().map(|view| &view.checkpoint.origin),
         "size": facts.view.as_ref().map(|view| view.checkpoint.size),
         "root": facts.view.as_ref().map(|view| view.checkpoint.root),
@@ -122,6 +131,9 @@ fn as_text(context: &Context, facts: &Facts<'_>) -> String {
     let mut text = String::new();
     for trouble in troubles(context, facts) {
         text.push_str(&format!("! {trouble}\n"));
+    }
+    if let (Some(anchor), None) = (&facts.follows, &facts.view) {
+        text.push_str(&format!("follows the anchor at {anchor}; no journal here yet\n\n"));
     }
     if let Some(view) = &facts.view {
         text.push_str(&summary(context, facts, view));

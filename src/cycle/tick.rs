@@ -65,6 +65,10 @@ pub struct Report {
 pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Failure> {
     let disk = Disk { host, layout: &config.layout };
     let identity = Identity::require(&disk)?;
+    if let Some(anchor) = identity.anchors.first() {
+        return Err(Failure::failed(format!("this node follows the anchor at {anchor}"))
+            .hint("its own tick needs the anchor's journal, which this version does not fetch yet; probe and failover work"));
+    }
     let Some(_whole_tick) = take_lock(host, &config.layout.keys(), Duration::ZERO)? else {
         return Ok(Ended::InProgress);
     };

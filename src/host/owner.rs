@@ -21,6 +21,11 @@ pub enum Trespass {
         /// Permission bits.
         mode: u32,
     },
+    /// Others may read what is secret.
+    Readable {
+        /// Permission bits.
+        mode: u32,
+    },
 }
 
 /// Checks that `path` belongs to us (or root) and that no stranger may write it. Absent is fine.
@@ -42,6 +47,20 @@ pub fn check(path: &Path) -> io::Result<Option<Trespass>> {
         return Ok(Some(Trespass::Writable { mode: meta.mode() & 0o7777 }));
     }
     Ok(None)
+}
+
+/// The same for secrets, which nobody else may read either.
+pub fn check_secret(path: &Path) -> io::Result<Option<Trespass>> {
+    if let Some(trespass) = check(path)? {
+        return Ok(Some(trespass));
+    }
+    match fs::metadata(path) {
+        Ok(meta) if meta.mode() & 0o077 != 0 => {
+            Ok(Some(Trespass::Readable { mode: meta.mode() & 0o7777 }))
+        }
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(None),
+    }
 }
 
 /// Started as root over state of an ordinary user: runs the same command again as that user, so
