@@ -13,6 +13,7 @@ use crowny_fed::store::disk::Disk;
 use crowny_fed::store::draft::Draft;
 use crowny_fed::store::identity::Identity;
 use crowny_fed::store::ledger::{Ledger, Mend};
+use crowny_fed::store::log_keys;
 
 const PEERS: u64 = 100;
 
@@ -24,13 +25,13 @@ fn main() {
     let layout = Layout::new(dir);
     let disk = Disk { host: &host, layout: &layout };
     let identity = Identity::require(&disk).unwrap();
-    let key = identity.log_key(&disk).unwrap();
     let mut ledger = Ledger::open(disk, &identity, Mend::Yes).unwrap();
     while ledger.tip().size < lines {
         let from = ledger.tip().size;
         let to = (from + 20_000).min(lines);
         ledger.append((from..to).map(|seq| draft(seq - 3)).collect(), 1_700_000_000).unwrap();
-        ledger.publish(&key).unwrap();
+        let keys = log_keys::signing(&disk, &identity, ledger.fold(), 1_700_000_000).unwrap();
+        ledger.publish(&keys).unwrap();
     }
     println!("{} lines, {} bytes", ledger.tip().size, ledger.bytes());
 }

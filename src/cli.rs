@@ -93,7 +93,11 @@ pub enum Verb {
         node: String,
     },
     /// Sign with a new key from now on; the old one works for an hour more.
-    RotateKey,
+    RotateKey {
+        /// On the anchor: the log key, which signs checkpoints. Both sign for a week.
+        #[arg(long)]
+        log: bool,
+    },
     /// One run: probe, judge, journal, publish. Started by a timer.
     Tick(Tick),
     /// Probe the roster once and write 피어상태.psv. Needs nothing but a roster.
@@ -334,6 +338,9 @@ pub struct Verify {
     /// Also authors' signatures, tiles, bundles, index and snapshot.
     #[arg(long)]
     pub full: bool,
+    /// Also that the checkpoint a server shows and ours are of one log; asks /checkpoint there.
+    #[arg(long, value_name = "URL")]
+    pub against: Option<String>,
     /// JSON.
     #[arg(long)]
     pub json: bool,

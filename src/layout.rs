@@ -61,6 +61,11 @@ impl Layout {
         self.state().join("committed.json")
     }
 
+    /// Notes that contradict each other, kept.
+    pub fn evidence(&self) -> PathBuf {
+        self.state().join("evidence")
+    }
+
     /// Temporary files of ours.
     pub fn temporary(&self, target: &Path) -> PathBuf {
         let name = target.file_name().unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `grant` and `revoke`: the operator's word, on the anchor.
+//! `grant`, `revoke` and `rotate-key --log`: the operator's word, on the anchor.
 
 use super::context::Context;
 use super::{Ending, print};
@@ -20,6 +20,11 @@ pub(super) fn revoke(context: &Context, node: &str) -> Ending {
     let node = NodeId::parse(node).map_err(|error| Failure::new(Kind::Usage, error.to_string()))?;
     let seq = enrolment::revoke(&context.host, &context.config, &node)?;
     told(context, "revoked", seq)
+}
+
+pub(super) fn rotate_log_key(context: &Context) -> Ending {
+    let seq = enrolment::rotate_log_key(&context.host, &context.config)?;
+    told(context, "another log key signs from now on, the old one along for a week", Some(seq))
 }
 
 fn told(context: &Context, done: &str, seq: Option<u64>) -> Ending {

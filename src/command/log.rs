@@ -56,6 +56,7 @@ fn told(placed: &Placed) -> String {
             format!("{}: {}", drain.node, if drain.on { "drains" } else { "drains no more" })
         }
         Record::Rotate(rotate) => format!("{}: another {} key", rotate.node, rotate.alg),
+        Record::Anchor(anchor) => format!("log key of epoch {}: {}", anchor.epoch, anchor.vkey),
         Record::Grant(grant) => {
             let what = if grant.on { "granted to" } else { "no more granted to" };
             format!("{} {what} {}", grant.service, grant.node)

@@ -54,7 +54,8 @@ fn dispatch(cli: &Cli) -> Ending {
         Verb::Leave => register::leave(&plain()?),
         Verb::Drain(typed) => register::drain(&plain()?, typed),
         Verb::Revoke { node } => grant::revoke(&plain()?, node),
-        Verb::RotateKey => register::rotate_key(&plain()?),
+        Verb::RotateKey { log: false } => register::rotate_key(&plain()?),
+        Verb::RotateKey { log: true } => grant::rotate_log_key(&plain()?),
         Verb::Tick(tick) => tick::run(&Context::new(common, &tick.peers)?, tick),
         Verb::Probe(peers) => probe::run(&Context::new(common, peers)?),
         Verb::Failover(failover) => {

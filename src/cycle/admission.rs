@@ -25,6 +25,7 @@ use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
 use crate::store::ledger::{Ledger, Mend};
+use crate::store::log_keys;
 use crate::store::shared_keys;
 use crate::store::used_nonces::UsedNonces;
 use crate::store::view::View;
@@ -87,8 +88,11 @@ impl<'a> Desk<'a> {
     }
 
     fn publish(&mut self, seq: u64) -> Result<Accepted, Refusal> {
-        let log_key = self.identity.log_key(&self.disk).map_err(unavailable)?;
-        self.ledger.publish(&log_key).map_err(unavailable)?;
+        let fold = self.ledger.fold();
+        let keys = log_keys::signing(&self.disk, &self.identity, fold, self.now_s).map_err(unavailable)?;
+        self.ledger.publish(&keys).map_err(unavailable)?;
+        let (fold, floor) = (self.ledger.fold(), self.ledger.floor());
+        self.identity.follow(&self.disk, fold, &floor.note).map_err(unavailable)?;
         let memory: Option<Memory> = self
             .disk
             .read(&self.config.layout.tick())

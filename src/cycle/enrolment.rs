@@ -1,22 +1,25 @@
 //! How a key comes into the federation: an invitation by the operator, burned once by the node.
 
 use super::admission::{Accepted, Desk, unavailable};
+use super::founding::{make_key, signed};
 use super::rounds::{PATIENCE, take_lock};
 use crate::auth::envelope::{self, Envelope};
 use crate::auth::gate::{Refusal, check_ts};
 use crate::auth::invite::{Invite, OPEN_MAX, secret_sha256};
+use crate::auth::vkey::VerifierKey;
 use crate::auth::{keys, mac, pae};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
 use crate::host::Host;
-use crate::journal::record::{Enroll, Grant, Record, Revoke};
+use crate::journal::record::{Anchor, Enroll, Grant, Record, Revoke};
 use crate::journal::replay::Fold;
 use crate::protocol::member::NodeId;
 use crate::protocol::service::ServiceName;
 use crate::store::disk::Disk;
-use crate::store::identity::Identity;
+use crate::store::identity::{Identity, load_key};
 use crate::store::invites::{self, Open};
 use crate::store::draft::Draft;
+use crate::store::log_keys;
 use crate::store::shared_keys;
 use crate::store::view::View;
 use serde::Deserialize;
@@ -242,6 +245,41 @@ pub fn revoke(host: &dyn Host, config: &Config, node: &NodeId) -> Result<Option<
         let record = Record::Revoke(Revoke { node: node.clone(), kid: keys.current.kid.clone() });
         Ok((!keys.revoked).then_some(record))
     })
+}
+
+/// `rotate-key --log`: another key signs checkpoints from the next one on, and for a week both do.
+/// The new seed stands on disk before the line that names it.
+pub fn rotate_log_key(host: &dyn Host, config: &Config) -> Result<u64, Failure> {
+    let disk = Disk { host, layout: &config.layout };
+    require_anchor(&disk)?;
+    let told = |refusal: Refusal| Failure::failed(refusal.to_string());
+    let desk = Desk::open(disk, config).map_err(told)?;
+    let origin = desk.identity.origin.clone();
+    let log = desk.ledger.fold().log.clone();
+    let epoch = log.as_ref().map_or(0, |log| log.epoch) + 1;
+    let until_s = log.and_then(|log| log.before).map_or(0, |(_, until_s)| until_s);
+    if desk.now_s < until_s {
+        return Err(Failure::failed(format!(
+            "the log key before still signs along for {} s: members that know only that one would be lost",
+            until_s - desk.now_s
+        )));
+    }
+    let old = load_key(&disk, &log_keys::name(epoch - 1))?;
+    make_key(&disk, &log_keys::name(epoch))?;
+    let new = load_key(&disk, &log_keys::name(epoch))?;
+    let vkey = VerifierKey::of(&origin, &new)
+        .map_err(|error| Failure::config(error.to_string()))?
+        .to_string();
+    let floor = desk.ledger.floor();
+    let record = Record::Anchor(Anchor {
+        proof: keys::sign(&new, &Anchor::possession(&origin, epoch, &vkey)),
+        size: floor.size,
+        root: floor.root,
+        origin: origin.clone(),
+        epoch,
+        vkey,
+    });
+    desk.commit(vec![signed(record, &origin, &old)], 0).map(|accepted| accepted.seq).map_err(told)
 }
 
 /// One line of the operator's own, written by the anchor.

@@ -19,6 +19,7 @@ use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::{Identity, load_key};
 use crate::store::ledger::{Ledger, Mend};
+use crate::store::log_keys;
 use crate::store::used_nonces::UsedNonces;
 use crate::wire::psv::ROSTER_HEADER;
 use ed25519_dalek::SigningKey;
@@ -142,13 +143,13 @@ fn write_first_lines(
 ) -> Result<(), Failure> {
     let clock = disk.host.clock();
     let now_s = clock.wall_ms / 1_000;
-    let log_key = identity.log_key(&disk)?;
     UsedNonces::found(&disk)?;
     let mut ledger = Ledger::open(disk, identity, Mend::Yes)?;
     let drafts = first_lines(&disk, identity, founding, now_s)?;
     let missing = drafts.into_iter().skip(usize::try_from(ledger.tip().size).unwrap_or(usize::MAX));
     ledger.append(missing.collect(), now_s)?;
-    ledger.publish(&log_key)?;
+    let keys = log_keys::signing(&disk, identity, ledger.fold(), now_s)?;
+    ledger.publish(&keys)?;
     let generation =
         publish::map(&disk, &identity.origin, &ledger.fold().membership, (ledger.floor(), 0))?;
     let now = Beginning { boot_id: &clock.boot_id, boot_ms: clock.boot_ms, wall_ms: clock.wall_ms };
@@ -199,7 +200,8 @@ fn first_lines(
     ])
 }
 
-fn signed(record: Record, name: &str, key: &SigningKey) -> Draft {
+/// A line signed by `key` under `name`.
+pub(super) fn signed(record: Record, name: &str, key: &SigningKey) -> Draft {
     let author = Author {
         alg: keys::ED25519.to_owned(),
         kid: keys::kid(name, &key.verifying_key()),

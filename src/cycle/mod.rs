@@ -4,6 +4,7 @@
 //! is reached through [`crate::host::Host`] alone, so a simulated world runs these same lines.
 
 pub mod admission;
+pub mod against;
 pub mod enrolment;
 pub mod founding;
 pub mod peers;

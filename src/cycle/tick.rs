@@ -21,6 +21,7 @@ use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
 use crate::store::ledger::{Ledger, Mend};
+use crate::store::log_keys;
 use crate::store::rebuild;
 use crate::store::tree::ReadError;
 use crate::wire::call::{Answer, Call, Method, Read, Targets};
@@ -198,9 +199,11 @@ fn commit_and_publish(
     report: &mut Report,
 ) -> Result<(), Failure> {
     let now = disk.host.clock();
-    let log_key = identity.log_key(disk)?;
-    ledger.append(drafts, now.wall_ms / 1_000)?;
-    ledger.publish(&log_key)?;
+    let now_s = now.wall_ms / 1_000;
+    let keys = log_keys::signing(disk, identity, ledger.fold(), now_s)?;
+    ledger.append(drafts, now_s)?;
+    ledger.publish(&keys)?;
+    identity.clone().follow(disk, ledger.fold(), &ledger.floor().note)?;
     report.size = ledger.tip().size;
     report.membership = ledger.fold().membership.clone();
 

@@ -74,6 +74,16 @@ pub fn sign_checkpoint(checkpoint: &Checkpoint, key: &SigningKey) -> Result<Sign
     SignedNote::sign(body, &checkpoint.origin, key)
 }
 
+/// Adds the signature of another key of the log to a note.
+///
+/// # Errors
+/// [`NoteError`] for a name no key can have.
+pub fn sign_along(note: &mut SignedNote, name: &str, key: &SigningKey) -> Result<(), NoteError> {
+    let other = SignedNote::sign(note.body.clone(), name, key)?;
+    note.signatures.extend(other.signatures);
+    Ok(())
+}
+
 /// Reads a signed checkpoint of the log that `vkey` names, and verifies that the log signed it.
 ///
 /// # Errors

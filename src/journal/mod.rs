@@ -17,5 +17,6 @@ pub mod proof;
 pub mod record;
 pub mod replay;
 pub mod snapshot;
+pub mod statement;
 pub mod tile;
 pub mod tlog_proof;

@@ -4,12 +4,14 @@
 //! error of the journal: its bytes are chained and signed, we merely do not understand it.
 
 use super::line::{Line, VERSION};
+use super::merkle::Hash;
+pub use super::statement::{Drain, Leave, Register, Rotate};
 use crate::auth::pae;
 use crate::protocol::member::{INTEGER_MAX, Incarnation, Liveness, NodeId, Standing};
 use crate::protocol::membership::Registration;
 use crate::protocol::probe::Outcome;
 use crate::protocol::roster::{RosterChange, Row};
-use crate::protocol::service::{Service, ServiceName};
+use crate::protocol::service::ServiceName;
 use crate::protocol::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -54,71 +56,28 @@ pub struct Enroll {
     pub services: Vec<ServiceName>,
 }
 
-/// `leave`: the member says goodbye, signed by itself.
+/// `anchor`: another log key signs checkpoints from here on; signed by the one before.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Leave {
+pub struct Anchor {
     /// For which federation.
     pub origin: String,
-    /// Who leaves.
-    pub node: NodeId,
-    /// 32 hex digits.
-    pub nonce: String,
-    /// Seconds since 1970 on the member's clock.
-    pub ts: u64,
-    /// The algorithm it signs with.
-    pub mode: String,
-    /// At this incarnation.
-    pub incarnation: Incarnation,
-}
-
-/// `drain`: the member asks to be given no new traffic, or takes that back; signed by itself.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Drain {
-    /// For which federation.
-    pub origin: String,
-    /// Who.
-    pub node: NodeId,
-    /// 32 hex digits.
-    pub nonce: String,
-    /// Seconds since 1970 on the member's clock.
-    pub ts: u64,
-    /// The algorithm it signs with.
-    pub mode: String,
-    /// Whether it drains from now on.
-    pub on: bool,
-    /// Seconds since 1970 at which it ends by itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub until: Option<u64>,
-}
-
-/// `rotate`: another key speaks for the member, signed by the old one and proved by the new one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Rotate {
-    /// For which federation.
-    pub origin: String,
-    /// Whose key.
-    pub node: NodeId,
-    /// 32 hex digits.
-    pub nonce: String,
-    /// Seconds since 1970 on the member's clock.
-    pub ts: u64,
-    /// The algorithm of the old key, which signs.
-    pub mode: String,
-    /// The algorithm of the new key: `ed25519`.
-    pub alg: String,
-    /// The new public key, padded base64.
-    pub key: String,
-    /// Signature by the new key over [`Rotate::possession`].
+    /// One more than before; the highest wins.
+    pub epoch: u64,
+    /// The log's verifier key from now on.
+    pub vkey: String,
+    /// Lines under the checkpoint it follows on.
+    pub size: u64,
+    /// Their root.
+    pub root: Hash,
+    /// Signature by the new key over [`Anchor::possession`].
     pub proof: String,
 }
 
-impl Rotate {
+impl Anchor {
     /// What the new key signs to show that it is held.
-    pub fn possession(origin: &str, node: &NodeId, nonce: &str, key: &str) -> Vec<u8> {
-        pae::encode("rotate-possession", &format!("{origin}\n{node}\n{nonce}\n{key}\n"))
+    pub fn possession(origin: &str, epoch: u64, vkey: &str) -> Vec<u8> {
+        pae::encode("anchor-possession", &format!("{origin}\n{epoch}\n{vkey}\n"))
     }
 }
 
@@ -142,30 +101,6 @@ pub struct Revoke {
     pub node: NodeId,
     /// Which key.
     pub kid: String,
-}
-
-/// `register`: SWIM's alive message, signed by the member over this payload.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Register {
-    /// For which federation.
-    pub origin: String,
-    /// Who speaks.
-    pub node: NodeId,
-    /// 32 hex digits, never used twice by this node.
-    pub nonce: String,
-    /// Seconds since 1970 on the member's clock.
-    pub ts: u64,
-    /// `ed25519`.
-    pub mode: String,
-    /// Alive at this incarnation.
-    pub incarnation: Incarnation,
-    /// Where its agent answers.
-    pub urls: Vec<String>,
-    /// What it offers.
-    pub services: Vec<Service>,
-    /// `inbound` or `outbound`.
-    pub reach: String,
 }
 
 /// `roster`: a keyless row appeared, changed or went.
@@ -236,6 +171,8 @@ pub enum Record {
     Drain(Drain),
     /// See [`Rotate`].
     Rotate(Rotate),
+    /// See [`Anchor`].
+    Anchor(Anchor),
     /// See [`Grant`].
     Grant(Grant),
     /// See [`Revoke`].
@@ -270,6 +207,7 @@ impl Record {
             "leave" => read(payload).map(Record::Leave),
             "drain" => read(payload).map(Record::Drain),
             "rotate" => read(payload).map(Record::Rotate),
+            "anchor" => read(payload).map(Record::Anchor),
             "grant" => read(payload).map(Record::Grant),
             "revoke" => read(payload).map(Record::Revoke),
             "roster" => read(payload).map(Record::Roster),
@@ -287,6 +225,7 @@ impl Record {
             Record::Leave(_) => "leave",
             Record::Drain(_) => "drain",
             Record::Rotate(_) => "rotate",
+            Record::Anchor(_) => "anchor",
             Record::Grant(_) => "grant",
             Record::Revoke(_) => "revoke",
             Record::Roster(_) => "roster",
@@ -304,6 +243,7 @@ impl Record {
             Record::Leave(leave) => write(leave),
             Record::Drain(drain) => write(drain),
             Record::Rotate(rotate) => write(rotate),
+            Record::Anchor(anchor) => write(anchor),
             Record::Grant(grant) => write(grant),
             Record::Revoke(revoke) => write(revoke),
             Record::Roster(roster) => write(roster),
@@ -325,7 +265,7 @@ impl Record {
             Record::Revoke(revoke) => Some(&revoke.node),
             Record::Roster(roster) => Some(&roster.node),
             Record::Verdict(verdict) => Some(&verdict.node),
-            Record::Unknown => None,
+            Record::Anchor(_) | Record::Unknown => None,
         }
     }
 }

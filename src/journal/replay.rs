@@ -4,7 +4,7 @@ use super::keyring::{KeyRecord, KeyRing};
 use super::line::Line;
 use super::nonces::Nonces;
 use super::pace::Pace;
-use super::record::{Enroll, Genesis, Record, Rotate};
+use super::record::{Anchor, Enroll, Genesis, Record, Rotate};
 use crate::auth::vkey::VerifierKey;
 use crate::auth::{keys, pae};
 use crate::protocol::member::{Liveness, NodeId, Standing};
@@ -13,12 +13,42 @@ use crate::protocol::service::ServiceName;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// How long the log key before signs along, in seconds: a member may be away for some days and
+/// still recognises the checkpoint under the key it knows.
+pub const LOG_KEY_OVERLAP_S: u64 = 7 * 86_400;
+
+/// Which log keys sign checkpoints.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LogKeys {
+    /// 0 for the founder's, one more at every change.
+    pub epoch: u64,
+    /// The verifier key in force.
+    pub vkey: String,
+    /// The one before, and until when it signs along.
+    pub before: Option<(String, u64)>,
+}
+
+impl LogKeys {
+    fn first(vkey: &str) -> Self {
+        LogKeys { epoch: 0, vkey: vkey.to_owned(), before: None }
+    }
+
+    /// Verifier keys that sign at `now_s`, the one in force first.
+    pub fn signing(&self, now_s: u64) -> Vec<&str> {
+        let before = self.before.as_ref().filter(|(_, until_s)| now_s < *until_s);
+        std::iter::once(self.vkey.as_str()).chain(before.map(|(vkey, _)| vkey.as_str())).collect()
+    }
+}
+
 /// Everything the journal says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fold {
-    /// The federation and its anchor.
+    /// The federation and its first anchor.
     pub genesis: Option<Genesis>,
+    /// The log keys in force.
+    pub log: Option<LogKeys>,
     /// All members and roster rows.
     pub membership: Membership,
     /// The keys that speak for enrolled nodes.
@@ -43,7 +73,11 @@ impl Fold {
         }
         let (seq, membership) = (line.seq, &mut self.membership);
         match record {
-            Record::Genesis(genesis) => self.genesis = Some(genesis),
+            Record::Genesis(genesis) => {
+                self.log = Some(LogKeys::first(&genesis.vkey));
+                self.genesis = Some(genesis);
+            }
+            Record::Anchor(anchor) => self.follow(anchor, line.ts),
             Record::Enroll(enroll) => self.enrol(enroll, seq),
             Record::Register(register) => membership.register(register.into(), seq),
             Record::Leave(leave) => {
@@ -89,6 +123,15 @@ impl Fold {
         self.keys.rotate(&rotate.node, record, now_s);
     }
 
+    /// The highest epoch wins; the key before still signs along for a while.
+    fn follow(&mut self, anchor: Anchor, now_s: u64) {
+        if let Some(log) = self.log.as_mut().filter(|log| anchor.epoch > log.epoch) {
+            let before = std::mem::replace(&mut log.vkey, anchor.vkey);
+            log.before = Some((before, now_s + LOG_KEY_OVERLAP_S));
+            log.epoch = anchor.epoch;
+        }
+    }
+
     fn revoke(&mut self, node: &NodeId, seq: u64) {
         self.keys.revoke(node);
         let held = self.membership.member(node).map(|member| member.standing);
@@ -106,6 +149,12 @@ impl Fold {
             (Record::Genesis(genesis), _) => {
                 let vkey = VerifierKey::parse(&genesis.vkey).map_err(|e| e.to_string())?;
                 (genesis.origin.clone(), *vkey.key())
+            }
+            (Record::Anchor(anchor), _) => {
+                let held = self.log.as_ref().ok_or("no genesis before it")?;
+                expect_possession(anchor)?;
+                let vkey = VerifierKey::parse(&held.vkey).map_err(|e| e.to_string())?;
+                (anchor.origin.clone(), *vkey.key())
             }
             (_, Some((node, _, _))) => {
                 let kid = author.map_or("", |author| author.kid.as_str());
@@ -133,6 +182,15 @@ impl Fold {
         }
         Ok(true)
     }
+}
+
+fn expect_possession(anchor: &Anchor) -> Result<(), String> {
+    let vkey = VerifierKey::parse(&anchor.vkey).map_err(|error| error.to_string())?;
+    let signed = Anchor::possession(&anchor.origin, anchor.epoch, &anchor.vkey);
+    if vkey.name() == anchor.origin && keys::verify(vkey.key(), &signed, &anchor.proof) {
+        return Ok(());
+    }
+    Err("the new log key does not show that it is held".to_owned())
 }
 
 /// Who submitted a line, with its nonce and ts; `None` for what the anchor writes itself.

@@ -5,6 +5,7 @@ use super::identity::Identity;
 use super::scan::{self, End, Start};
 use crate::auth::vkey::VerifierKey;
 use crate::error::Failure;
+use crate::host::{Keep, Readers};
 use crate::journal::chain::{Tip, origin_hash};
 use crate::journal::checkpoint::{Checkpoint, open_checkpoint};
 use crate::journal::floor::Floor;
@@ -33,17 +34,45 @@ pub fn read(disk: &Disk<'_>, identity: &Identity) -> Result<Floor, Failure> {
         .checked(vkey)
         .map_err(|error| Failure::integrity(format!("{}: {error}", path.display())))?;
     // An unreadable root file is derived data and rewritten; one that our key signed is evidence.
-    if let Ok(Some((checkpoint, _))) = root
-        && (checkpoint.size > floor.size
-            || (checkpoint.size == floor.size && checkpoint.root != floor.root))
-    {
-        return Err(Failure::integrity(format!(
-            "federation-root.txt has our signature on size {} root {}, but the floor says size {} root {}: rolled back or forked",
-            checkpoint.size, checkpoint.root, floor.size, floor.root
-        ))
-        .hint("nothing is signed until this is cleared; keep both files, they are the evidence"));
+    match root {
+        Ok(Some((checkpoint, _))) if convicts(&checkpoint, &floor) => Err(forked(&checkpoint, &floor)),
+        _ => Ok(floor),
     }
-    Ok(floor)
+}
+
+/// Whether our own signature on `checkpoint` contradicts what we hold (law 3).
+fn convicts(checkpoint: &Checkpoint, floor: &Floor) -> bool {
+    checkpoint.size > floor.size || (checkpoint.size == floor.size && checkpoint.root != floor.root)
+}
+
+fn forked(checkpoint: &Checkpoint, floor: &Floor) -> Failure {
+    Failure::integrity(format!(
+        "federation-root.txt has our signature on size {} root {}, but the floor says size {} root {}: rolled back or forked",
+        checkpoint.size, checkpoint.root, floor.size, floor.root
+    ))
+    .hint("nothing is signed until this is cleared; both notes are kept in state/evidence")
+}
+
+/// Keeps both notes of a contradiction between floor and root file, for whoever has to judge it.
+/// Best effort: the refusal stands with or without.
+pub fn keep_evidence(disk: &Disk<'_>, identity: &Identity) {
+    let floor = disk
+        .read(&disk.layout.committed())
+        .ok()
+        .flatten()
+        .and_then(|bytes| serde_json::from_slice::<Floor>(&bytes).ok());
+    let root = identity.verifier().and_then(|vkey| read_root(disk, &vkey));
+    let (Some(floor), Ok(Some((checkpoint, note)))) = (floor, root) else {
+        return;
+    };
+    if !convicts(&checkpoint, &floor) || disk.folder(&disk.layout.evidence(), true).is_err() {
+        return;
+    }
+    let how = (Keep::Durable, Readers::Usual);
+    for (name, size, note) in [("floor", floor.size, &floor.note), ("root", checkpoint.size, &note)] {
+        let path = disk.layout.evidence().join(format!("{name}-{size}.txt"));
+        let _ = disk.put(&path, note.as_bytes(), how);
+    }
 }
 
 fn read_root(disk: &Disk<'_>, vkey: &VerifierKey) -> Result<Option<(Checkpoint, String)>, Failure> {

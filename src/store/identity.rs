@@ -5,6 +5,8 @@ use crate::auth::keys::parse_seed;
 use crate::auth::vkey::VerifierKey;
 use crate::error::Failure;
 use crate::host::{Keep, Readers};
+use crate::journal::checkpoint::open_checkpoint;
+use crate::journal::replay::Fold;
 use crate::protocol::member::{Incarnation, NodeId};
 use crate::protocol::service::Service;
 use ed25519_dalek::SigningKey;
@@ -83,15 +85,18 @@ impl Identity {
         Ok(vkey)
     }
 
-    /// The log's signing key, which only the anchor holds.
-    pub fn log_key(&self, disk: &Disk<'_>) -> Result<SigningKey, Failure> {
-        let key = load_key(disk, "log")?;
-        if self.verifier()?.key() != &key.verifying_key() {
-            return Err(Failure::config(
-                "keys/log.key is not the key that self.json names".to_owned(),
-            ));
+    /// Takes over the log key that the journal names, once it has signed what we published: then
+    /// whoever knows either key can read it.
+    pub fn follow(&mut self, disk: &Disk<'_>, fold: &Fold, note: &str) -> Result<(), Failure> {
+        let Some(log) = fold.log.as_ref().filter(|log| log.vkey != self.vkey) else {
+            return Ok(());
+        };
+        let signed = VerifierKey::parse(&log.vkey).is_ok_and(|vkey| open_checkpoint(note, &vkey).is_ok());
+        if signed {
+            self.vkey.clone_from(&log.vkey);
+            self.store(disk)?;
         }
-        Ok(key)
+        Ok(())
     }
 }
 

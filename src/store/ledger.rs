@@ -15,10 +15,11 @@ use super::{floor, rebuild};
 use crate::error::Failure;
 use crate::host::{Keep, Readers, Span};
 use crate::journal::chain::Tip;
-use crate::journal::checkpoint::{Checkpoint, sign_checkpoint};
+use crate::journal::checkpoint::{Checkpoint, sign_along, sign_checkpoint};
 use crate::journal::floor::Floor;
 use crate::journal::line::ANCHOR_BYTES_MAX;
 use crate::journal::merkle::{Frontier, Hash};
+use crate::journal::note::{NoteError, SignedNote};
 use crate::journal::replay::Fold;
 use crate::journal::snapshot::{FOLD_VERSION, Snapshot};
 use crate::journal::tile::TILE_WIDTH;
@@ -58,7 +59,11 @@ pub struct Ledger<'a> {
 impl<'a> Ledger<'a> {
     /// Opens the journal; the state lock must be held unless `mend` is `No`.
     pub fn open(disk: Disk<'a>, identity: &Identity, mend: Mend) -> Result<Ledger<'a>, Failure> {
-        let floor = floor::read(&disk, identity)?;
+        let floor = floor::read(&disk, identity).inspect_err(|_| {
+            if mend == Mend::Yes {
+                floor::keep_evidence(&disk, identity);
+            }
+        })?;
         let length = disk.length(&disk.layout.journal())?.unwrap_or(0);
         if length < floor.bytes {
             let end = floor::followed(&disk, identity, &floor)?;
@@ -146,9 +151,9 @@ impl<'a> Ledger<'a> {
     }
 
     /// Signs and publishes what was appended; without anything new, finishes what a crash left.
-    pub fn publish(&mut self, key: &SigningKey) -> Result<(), Failure> {
+    pub fn publish(&mut self, keys: &[SigningKey]) -> Result<(), Failure> {
         if !self.fresh.is_empty() {
-            self.floor = self.grow_tree(key)?;
+            self.floor = self.grow_tree(keys)?;
         }
         let layout = self.disk.layout;
         let floor = serde_json::to_vec(&self.floor).expect("a floor has string keys only");
@@ -286,7 +291,7 @@ impl<'a> Ledger<'a> {
         Ok(index::reach(&self.disk)? == self.floor.size && starts.eq(offsets))
     }
 
-    fn grow_tree(&mut self, key: &SigningKey) -> Result<Floor, Failure> {
+    fn grow_tree(&mut self, keys: &[SigningKey]) -> Result<Floor, Failure> {
         let leaves: Vec<Hash> = self.fresh.iter().map(|fresh| fresh.place.leaf).collect();
         tree::grow(&self.disk, self.floor.size, &leaves)?;
         let first = self.floor.size / TILE_WIDTH * TILE_WIDTH;
@@ -301,8 +306,7 @@ impl<'a> Ledger<'a> {
         let size = self.frontier.size();
         debug_assert!(size == self.tip.size && size > self.floor.size, "law 3: never smaller");
         let root = self.frontier.root();
-        let note = sign_checkpoint(&Checkpoint::new(&self.origin, size, root), key)
-            .map_err(|error| Failure::failed(error.to_string()))?;
+        let note = self.signed(&Checkpoint::new(&self.origin, size, root), keys)?;
         Ok(Floor {
             bytes: self.bytes,
             head: self.tip.head,
@@ -311,6 +315,22 @@ impl<'a> Ledger<'a> {
             size,
             ts: self.tip.ts,
         })
+    }
+
+    /// The checkpoint under every key that signs now, the one in force first.
+    fn signed(
+        &self,
+        checkpoint: &Checkpoint,
+        keys: &[SigningKey],
+    ) -> Result<SignedNote, Failure> {
+        let failed = |error: NoteError| Failure::failed(error.to_string());
+        let (first, others) =
+            keys.split_first().ok_or_else(|| Failure::config("no log key to sign with"))?;
+        let mut note = sign_checkpoint(checkpoint, first).map_err(failed)?;
+        for key in others {
+            sign_along(&mut note, &self.origin, key).map_err(failed)?;
+        }
+        Ok(note)
     }
 
     /// Brings the index up to the floor and forgets the published lines.

@@ -11,6 +11,7 @@ pub mod identity;
 pub mod index;
 pub mod invites;
 pub mod ledger;
+pub mod log_keys;
 pub mod rebuild;
 pub mod scan;
 pub mod shared_keys;

@@ -1,0 +1,98 @@
+//! What members say of themselves, each signed over exactly the payload it is read from.
+
+use crate::auth::pae;
+use crate::protocol::member::{Incarnation, NodeId};
+use crate::protocol::service::Service;
+use serde::{Deserialize, Serialize};
+
+/// `register`: SWIM's alive message, signed by the member over this payload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Register {
+    /// For which federation.
+    pub origin: String,
+    /// Who speaks.
+    pub node: NodeId,
+    /// 32 hex digits, never used twice by this node.
+    pub nonce: String,
+    /// Seconds since 1970 on the member's clock.
+    pub ts: u64,
+    /// `ed25519`.
+    pub mode: String,
+    /// Alive at this incarnation.
+    pub incarnation: Incarnation,
+    /// Where its agent answers.
+    pub urls: Vec<String>,
+    /// What it offers.
+    pub services: Vec<Service>,
+    /// `inbound` or `outbound`.
+    pub reach: String,
+}
+
+/// `leave`: the member says goodbye, signed by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Leave {
+    /// For which federation.
+    pub origin: String,
+    /// Who leaves.
+    pub node: NodeId,
+    /// 32 hex digits.
+    pub nonce: String,
+    /// Seconds since 1970 on the member's clock.
+    pub ts: u64,
+    /// The algorithm it signs with.
+    pub mode: String,
+    /// At this incarnation.
+    pub incarnation: Incarnation,
+}
+
+/// `drain`: the member asks to be given no new traffic, or takes that back; signed by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drain {
+    /// For which federation.
+    pub origin: String,
+    /// Who.
+    pub node: NodeId,
+    /// 32 hex digits.
+    pub nonce: String,
+    /// Seconds since 1970 on the member's clock.
+    pub ts: u64,
+    /// The algorithm it signs with.
+    pub mode: String,
+    /// Whether it drains from now on.
+    pub on: bool,
+    /// Seconds since 1970 at which it ends by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<u64>,
+}
+
+/// `rotate`: another key speaks for the member, signed by the old one and proved by the new one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rotate {
+    /// For which federation.
+    pub origin: String,
+    /// Whose key.
+    pub node: NodeId,
+    /// 32 hex digits.
+    pub nonce: String,
+    /// Seconds since 1970 on the member's clock.
+    pub ts: u64,
+    /// The algorithm of the old key, which signs.
+    pub mode: String,
+    /// The algorithm of the new key: `ed25519`.
+    pub alg: String,
+    /// The new public key, padded base64.
+    pub key: String,
+    /// Signature by the new key over [`Rotate::possession`].
+    pub proof: String,
+}
+
+impl Rotate {
+    /// What the new key signs to show that it is held.
+    pub fn possession(origin: &str, node: &NodeId, nonce: &str, key: &str) -> Vec<u8> {
+        pae::encode("rotate-possession", &format!("{origin}\n{node}\n{nonce}\n{key}\n"))
+    }
+}
