@@ -22,7 +22,7 @@ pub enum ReadError {
 
 impl From<TileError> for ReadError {
     fn from(error: TileError) -> Self {
-        ReadError::Wrong(Failure::integrity(error.to_string()))
+        ReadError::Wrong(Failure::integrity(error.to_string()).hint(REBUILD_HINT))
     }
 }
 
