@@ -69,7 +69,10 @@ impl Disk<'_> {
 
     /// The same for a published file that may lie outside our folder.
     pub fn publish(&self, path: &Path, bytes: &[u8], keep: Keep) -> Result<(), Failure> {
-        self.put_via(path, &beside(path), bytes, (keep, Readers::Everybody))
+        let via = beside(path);
+        self.put_via(path, &via, bytes, (keep, Readers::Everybody))?;
+        // Equal bytes are not written again, but what a killed run left goes all the same.
+        self.remove(&via)
     }
 
     fn put_via(
