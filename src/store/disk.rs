@@ -53,13 +53,16 @@ impl Disk<'_> {
         self.change(path, Change::Folder { path, private })
     }
 
-    /// Empties the folder of temporary files: its only writer holds the state lock, so what stands
-    /// there was left by a killed run. A backup may have dropped the empty folder.
+    /// Empties the folder of temporary files but for keys: of all others the only writer holds the
+    /// state lock, so what stands there was left by a killed run. Keys are written under the lock
+    /// of their own folder, and always under the same few names. A backup may have dropped the
+    /// empty folder.
     pub fn clear_temporary(&self) -> Result<(), Failure> {
         let folder = self.layout.state().join("tmp");
         self.folder(&folder, true)?;
         let names = self.host.names(&folder).map_err(|error| unreadable(&folder, &error))?;
-        names.iter().try_for_each(|name| self.remove(&folder.join(name)))
+        let mut left = names.iter().filter(|name| !name.ends_with(".key"));
+        left.try_for_each(|name| self.remove(&folder.join(name)))
     }
 
     /// Puts a whole file of ours in place; equal bytes leave it untouched, mtime too.
