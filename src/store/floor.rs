@@ -56,13 +56,15 @@ fn forked(checkpoint: &Checkpoint, floor: &Floor) -> Failure {
 /// Keeps both notes of a contradiction between floor and root file, for whoever has to judge it.
 /// Best effort: the refusal stands with or without.
 pub fn keep_evidence(disk: &Disk<'_>, identity: &Identity) {
+    let Ok(vkey) = identity.verifier() else { return };
+    // A floor whose numbers are not those of its own note convicts nobody.
     let floor = disk
         .read(&disk.layout.committed())
         .ok()
         .flatten()
-        .and_then(|bytes| serde_json::from_slice::<Floor>(&bytes).ok());
-    let root = identity.verifier().and_then(|vkey| read_root(disk, &vkey));
-    let (Some(floor), Ok(Some((checkpoint, note)))) = (floor, root) else {
+        .and_then(|bytes| serde_json::from_slice::<Floor>(&bytes).ok())
+        .filter(|floor| floor.checked(&vkey).is_ok());
+    let (Some(floor), Ok(Some((checkpoint, note)))) = (floor, read_root(disk, &vkey)) else {
         return;
     };
     if !convicts(&checkpoint, &floor) || disk.folder(&disk.layout.evidence(), true).is_err() {
