@@ -1,0 +1,132 @@
+//! The binary under strace: what it asked of the kernel, and what happens if the kernel says no.
+
+use super::harness::{Fed, Ran};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+/// A fault to be injected: at the `nth` call of a kind that a thread makes.
+#[derive(Clone, Debug)]
+pub struct Fault {
+    /// `signal=KILL` or `error=ENOSPC`.
+    pub what: &'static str,
+    /// Which system call.
+    pub call: String,
+    /// The how manieth, from 1; `None` for all.
+    pub nth: Option<usize>,
+}
+
+impl Fault {
+    /// The `nth` call of a kind.
+    pub fn at(what: &'static str, call: &str, nth: usize) -> Fault {
+        Fault { what, call: call.to_owned(), nth: Some(nth) }
+    }
+
+    /// Every call of a kind.
+    pub fn always(what: &'static str, call: &str) -> Fault {
+        Fault { what, call: call.to_owned(), nth: None }
+    }
+}
+
+/// A faulty run and whether the fault was reached.
+#[derive(Debug)]
+pub struct Faulted {
+    pub ran: Ran,
+    pub reached: bool,
+}
+
+/// Runs `command` with a fault.
+pub fn run_with(fed: &Fed, command: &Command, fault: &Fault) -> Faulted {
+    let log = fed.temp.path().join("fault.log");
+    let mut inject = format!("inject={}:{}", fault.call, fault.what);
+    if let Some(nth) = fault.nth {
+        inject.push_str(&format!(":when={nth}"));
+    }
+    let mut strace = strace(&log);
+    strace.args(["-e", &format!("trace={}", fault.call), "-e", &inject]);
+    let ran = Ran::of(append(&mut strace, command));
+    let text = fs::read_to_string(&log).unwrap();
+    let reached = text.contains("(INJECTED)") || text.contains("killed by SIGKILL");
+    Faulted { ran, reached }
+}
+
+/// Runs a tick of `fed` with a fault that must be reached.
+#[track_caller]
+pub fn tick_with(fed: &Fed, fault: &Fault) -> Ran {
+    let faulted = run_with(fed, &fed.verb("tick"), fault);
+    assert!(faulted.reached, "{fault:?} was not reached: {:#?}", faulted.ran);
+    faulted.ran
+}
+
+/// One system call as logged, `path` and names unescaped.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Thread that made it.
+    pub thread: String,
+    pub name: String,
+    /// Everything between the parentheses, and the result.
+    pub rest: String,
+}
+
+impl Call {
+    /// Whether it opens a file for writing.
+    pub fn opens_to_write(&self) -> bool {
+        self.name.starts_with("open")
+            && ["O_WRONLY", "O_RDWR"].iter().any(|f| self.rest.contains(f))
+    }
+}
+
+/// Runs `command` and returns its calls in order. `which` is strace's `trace=` list.
+pub fn record(fed: &Fed, command: &Command, which: &str) -> (Ran, Vec<Call>) {
+    let log = fed.temp.path().join("calls.log");
+    let mut strace = strace(&log);
+    strace.args(["-y", "-s", "4096", "-e", &format!("trace={which}")]);
+    let ran = Ran::of(append(&mut strace, command));
+    (ran, calls(&log))
+}
+
+/// The calls of a log.
+pub fn calls(log: &PathBuf) -> Vec<Call> {
+    let text = fs::read_to_string(log).unwrap();
+    text.lines().filter_map(call).collect()
+}
+
+/// `strace` that follows threads and children and logs to `log`.
+pub fn strace(log: &PathBuf) -> Command {
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-qq", "-o"]).arg(log);
+    strace
+}
+
+/// Puts `command` behind `runner`.
+pub fn append<'a>(runner: &'a mut Command, command: &Command) -> &'a mut Command {
+    runner.arg(command.get_program()).args(command.get_args());
+    if let Some(folder) = command.get_current_dir() {
+        runner.current_dir(folder);
+    }
+    runner
+}
+
+fn call(line: &str) -> Option<Call> {
+    let (thread, line) = line.split_once(' ')?;
+    let (name, rest) = line.trim_start().split_once('(')?;
+    let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    plain.then(|| Call { thread: thread.to_owned(), name: name.to_owned(), rest: unescaped(rest) })
+}
+
+/// strace writes bytes beyond ASCII as `\355` or `\x..`; file names of ours are UTF-8.
+fn unescaped(text: &str) -> String {
+    let bytes = text.as_bytes();
+    let mut plain = Vec::with_capacity(bytes.len());
+    let mut at = 0;
+    while at < bytes.len() {
+        let octal = bytes.get(at + 1..at + 4).filter(|digits| {
+            bytes[at] == b'\\' && digits.iter().all(|digit| (b'0'..b'8').contains(digit))
+        });
+        let value =
+            octal.and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+        plain.push(value.unwrap_or(bytes[at]));
+        at += if value.is_some() { 4 } else { 1 };
+    }
+    String::from_utf8_lossy(&plain).into_owned()
+}
