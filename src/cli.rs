@@ -125,8 +125,12 @@ pub enum Verb {
         /// For which shell.
         shell: clap_complete::Shell,
     },
-    /// The manual page.
-    Man,
+    /// The manual page, of one verb if named.
+    Man {
+        /// Of which verb.
+        #[arg(value_name = "VERB")]
+        verb: Option<String>,
+    },
 }
 
 /// `init`.
@@ -330,6 +334,9 @@ pub struct Log {
     /// JSON, one line an object.
     #[arg(long)]
     pub json: bool,
+    /// The lines exactly as they stand in the journal, for `proof --check --line`.
+    #[arg(long, conflicts_with = "json")]
+    pub raw: bool,
 }
 
 /// `verify`.

@@ -19,9 +19,12 @@ pub const HOST_HEADER: &str = "crowny.org";
 /// The Host header a probe carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostHeader {
+    /// Nothing was said: [`HOST_HEADER`] for plain rows, the row's own `host:port` for https ones,
+    /// whose certificate is for that name and no other.
+    Usual,
     /// The row's own `host:port`.
     Own,
-    /// The same name for all.
+    /// The same name for all; for https rows it is also the name the certificate must have.
     Fixed(String),
 }
 
@@ -131,7 +134,7 @@ pub fn assemble(
             .iter()
             .map(|target| self_check(target))
             .collect::<Result<_, _>>()?,
-        listen: listen(written.api.listen.as_deref().unwrap_or(LISTEN), &protected)?,
+        listen: written_listen(&written, &protected)?,
         api_hosts: written.api.hosts.clone(),
         ca_file: written.ca_file.as_ref().map(|path| dir.join(path)),
         allow_loopback: written.allow_loopback,
@@ -141,15 +144,10 @@ pub fn assemble(
     })
 }
 
-/// Reads a listen address and refuses the gateway's ports.
-pub fn listen(text: &str, protected: &Protected) -> Result<SocketAddr, Failure> {
-    let address: SocketAddr = text.parse().map_err(|_| {
-        Failure::config(format!(
-            "listen address '{text}', expected ip:port, e.g. {LISTEN} or [::1]:9160"
-        ))
-    })?;
-    protected.refuse_port(address.port())?;
-    Ok(address)
+/// Reads a listen address.
+pub fn listen(text: &str) -> Result<SocketAddr, String> {
+    let text = text.replacen("localhost:", "127.0.0.1:", 1);
+    text.parse().map_err(|_| format!("'{text}', expected ip:port, e.g. {LISTEN} or [::1]:9160"))
 }
 
 /// Reads `30s`, `500ms`, `2m` or `0` as milliseconds.
@@ -183,32 +181,48 @@ fn parse(common: &Common, text: Option<&str>) -> Result<Written, Failure> {
     toml::from_str(&text).map_err(|error| {
         let path = file(common).0;
         let line = error.span().map_or(0, |span| 1 + text[..span.start].matches('\n').count());
-        Failure::config(format!(
-            "{} line {line}: {}",
-            path.display(),
-            error.message().replace('\n', " ")
-        ))
+        let message = error.message().replace('\n', " ");
+        let failure = Failure::config(format!("{} line {line}: {message}", path.display()));
+        if message.contains("expected a string") {
+            return failure.hint("durations and names stand in quotes, e.g. interval = \"30s\"");
+        }
+        failure
     })
 }
 
 fn profile(peers: &Peers, written: &Written) -> Result<Profile, Failure> {
-    let read = |name: &str, text: &str| {
-        duration_ms(text).map_err(|reason| Failure::config(format!("{name}: {reason}")))
-    };
-    let interval_ms =
-        written.interval.as_deref().map_or(Ok(30_000), |text| read("interval", text))?;
+    let interval_ms = written_ms("interval", written.interval.as_deref())?.unwrap_or(30_000);
     let mut profile = Profile::for_interval(interval_ms);
-    if let Some(text) = peers.timeout.as_ref().or(written.timeout.as_ref()) {
-        profile.timeout_ms = read("timeout", text)?;
-    }
-    if let Some(text) = peers.slow.as_ref().or(written.slow.as_ref()) {
-        profile.slow_ms = read("slow", text)?;
-    }
+    let timeout_ms = written_ms("timeout", written.timeout.as_deref())?;
+    let slow_ms = written_ms("slow", written.slow.as_deref())?;
+    let typed_timeout_ms = typed_ms("--timeout", peers.timeout.as_deref())?;
+    let typed_slow_ms = typed_ms("--slow", peers.slow.as_deref())?;
+    profile.timeout_ms = typed_timeout_ms.or(timeout_ms).unwrap_or(profile.timeout_ms);
+    profile.slow_ms = typed_slow_ms.or(slow_ms).unwrap_or(profile.slow_ms);
     profile.alpha = written.alpha.unwrap_or(profile.alpha);
     profile.beta = written.beta.unwrap_or(profile.beta);
     profile.accusers = written.accusers.unwrap_or(profile.accusers);
     profile.suspicion_ticks = written.suspicion_ticks.or(profile.suspicion_ticks);
-    profile.checked().map_err(Failure::config)
+    let typed = typed_timeout_ms.or(typed_slow_ms).is_some();
+    let kind = if typed { Kind::Usage } else { Kind::Config };
+    profile.checked().map_err(|reason| Failure::new(kind, reason))
+}
+
+fn written_listen(written: &Written, protected: &Protected) -> Result<SocketAddr, Failure> {
+    let address = listen(written.api.listen.as_deref().unwrap_or(LISTEN))
+        .map_err(|why| Failure::config(format!("listen: {why}")))?;
+    protected.refuse_port(address.port())?;
+    Ok(address)
+}
+
+fn written_ms(name: &str, text: Option<&str>) -> Result<Option<u64>, Failure> {
+    let ms = text.map(duration_ms).transpose();
+    ms.map_err(|reason| Failure::config(format!("{name}: {reason}")))
+}
+
+fn typed_ms(name: &str, text: Option<&str>) -> Result<Option<u64>, Failure> {
+    let ms = text.map(duration_ms).transpose();
+    ms.map_err(|reason| Failure::new(Kind::Usage, format!("{name}: {reason}")))
 }
 
 fn own(peers: &Peers) -> Result<Option<NodeId>, Failure> {
@@ -221,7 +235,7 @@ fn own(peers: &Peers) -> Result<Option<NodeId>, Failure> {
 fn host_header(peers: &Peers, written: &Written) -> Result<HostHeader, Failure> {
     let text = peers.host_header.as_ref().or(written.host_header.as_ref());
     match text.map(String::as_str) {
-        None => Ok(HostHeader::Fixed(HOST_HEADER.to_owned())),
+        None => Ok(HostHeader::Usual),
         Some("auto") => Ok(HostHeader::Own),
         Some(name) if !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic()) => {
             Ok(HostHeader::Fixed(name.to_owned()))
@@ -283,7 +297,7 @@ mod tests {
             "host_header = \"\"",
             "[api]\nlisten = \"127.0.0.1:8443\"",
             "protected_ports = [9999]\n[api]\nlisten = \"127.0.0.1:9999\"",
-            "[api]\nlisten = \"localhost\"",
+            "[api]\nlisten = \"nowhere\"",
             "interval = \"1000h\"",
         ] {
             assert_eq!(with(bad).map(|_| ()).unwrap_err().kind, Kind::Config, "{bad}");

@@ -28,9 +28,20 @@ impl Context {
     pub(super) fn new(common: &Common, peers: &Peers) -> Result<Context, Failure> {
         let here = working_folder(&common.dir)?;
         step_down(&here.join(&common.dir))?;
-        let mut config = assemble(common, peers, &here)?;
+        let config = assemble(common, peers, &here, owner::check_configuration)?;
         refuse_protected(&config)?;
         refuse_foreign(&config)?;
+        Context::over(common, config)
+    }
+
+    /// For verbs that only read: whoever the files' permissions let may.
+    pub(super) fn reading(common: &Common, peers: &Peers) -> Result<Context, Failure> {
+        let here = working_folder(&common.dir)?;
+        step_down(&here.join(&common.dir))?;
+        Context::over(common, assemble(common, peers, &here, owner::check_unwritable)?)
+    }
+
+    fn over(common: &Common, mut config: Config) -> Result<Context, Failure> {
         let host = host(config.ca_file.clone());
         if config.own.is_none() {
             config.own = own_id(&Disk { host: &host, layout: &config.layout })?;
@@ -71,7 +82,12 @@ pub(super) fn step_down(state: &Path) -> Result<(), Failure> {
     })
 }
 
-fn assemble(common: &Common, peers: &Peers, here: &Path) -> Result<Config, Failure> {
+fn assemble(
+    common: &Common,
+    peers: &Peers,
+    here: &Path,
+    check: impl Fn(&Path) -> std::io::Result<Option<Trespass>>,
+) -> Result<Config, Failure> {
     let (path, required) = config::file(common);
     let path = here.join(path);
     let text = match host(None).read(&path, Span::WHOLE) {
@@ -85,7 +101,7 @@ fn assemble(common: &Common, peers: &Peers, here: &Path) -> Result<Config, Failu
         }
     };
     if text.is_some() {
-        refuse(&path, owner::check)?;
+        refuse(&path, check)?;
     }
     config::assemble(common, peers, text.as_deref(), here)
 }

@@ -1,15 +1,17 @@
 //! `init`: a working local anchor, no question asked.
 
 use super::context::{Context, working_folder};
+use super::register::offer;
 use super::{Ending, print};
 use crate::cli::{Common, Init, Peers};
 use crate::config::duration_ms;
 use crate::cycle::founding::{Founding, found};
+use crate::cycle::speaking::Offer;
 use crate::error::{Failure, Kind};
 use crate::host::owner;
 use crate::protocol::member::NodeId;
 use crate::protocol::profile::Profile;
-use crate::protocol::service::{SERVICES_PER_NODE_MAX, Service};
+use crate::protocol::service::SERVICES_PER_NODE_MAX;
 
 pub(super) fn run(common: &Common, typed: &Init) -> Ending {
     let context = Context::new(common, &Peers::default())?;
@@ -19,15 +21,26 @@ pub(super) fn run(common: &Common, typed: &Init) -> Ending {
         return Ok(None);
     }
     let dir = working_folder(&common.dir)?.join(&common.dir);
-    print::out(&format!(
-        "founded {} with this node '{}' as its anchor\n  folder    {}\n  vkey      {}\n  recovery  {}: move this file to a safe place off this machine\n\nnext: list peers in 피어목록.psv, then run: crowny-fed tick --dir {}\n",
+    let dir = dir.display();
+    let mut text = format!(
+        "founded {} with this node '{}' as its anchor
+  folder    {dir}
+  vkey      {}
+  recovery  {}: move this file to a safe place off this machine
+
+next: list the other gateways in 피어목록.psv, then run: crowny-fed tick --dir {dir}
+",
         identity.origin,
         identity.id,
-        dir.display(),
         identity.vkey,
         context.config.layout.key("recovery").display(),
-        dir.display(),
-    ))?;
+    );
+    if identity.services.is_empty() {
+        text.push_str(&format!(
+            "      put this gateway into the map too: crowny-fed register --dir {dir} --service web=http://192.0.2.1:80\n"
+        ));
+    }
+    print::out(&text)?;
     Ok(None)
 }
 
@@ -37,25 +50,12 @@ fn founding(typed: &Init) -> Result<Founding, Failure> {
         Some(id) => NodeId::parse(id).map_err(|error| usage(format!("--id: {error}")))?,
         None => named_after_host(),
     };
-    let services: Vec<Service> = typed
-        .services
-        .iter()
-        .map(|text| Service::parse(text))
-        .collect::<Result<_, _>>()
-        .map_err(|error| usage(format!("--service: {error}")))?;
+    let Offer { urls, services } = offer(&typed.urls, &typed.services)?;
     if services.len() > SERVICES_PER_NODE_MAX {
         return Err(usage(format!(
             "{} services, at most {SERVICES_PER_NODE_MAX} a node",
             services.len()
         )));
-    }
-    for url in &typed.urls {
-        if !(url.starts_with("http://") || url.starts_with("https://")) {
-            return Err(usage(format!(
-                "--url '{}', expected http:// or https://",
-                url.escape_debug()
-            )));
-        }
     }
     let interval_ms =
         duration_ms(&typed.interval).map_err(|reason| usage(format!("--interval: {reason}")))?;
@@ -65,7 +65,7 @@ fn founding(typed: &Init) -> Result<Founding, Failure> {
     Ok(Founding {
         origin: typed.origin.clone(),
         id,
-        urls: typed.urls.clone(),
+        urls,
         services,
         config_text: config_text(&typed.interval),
     })
@@ -104,7 +104,8 @@ interval = "{interval}"
 
 # The live gateway's configuration: read to be hashed and compared with the peers', never written.
 # gateway_config = "/etc/gateway/gateway.yaml"
-# Host header of GET / probes: a name, or auto for each row's own host:port.
+# Host header of GET / probes: a name, or auto for each row's own host:port. For https rows it is also
+# the name their certificate must have, so they use their own unless a name is set here.
 # host_header = "crowny.org"
 
 # If one of these answers, our own network works, however many peers are silent. Without one, a

@@ -14,12 +14,17 @@ pub(super) fn run(context: &Context, typed: &Log) -> Ending {
     let view = View::open(context.disk())?;
     let node = typed.node.as_deref().map(NodeId::parse).transpose();
     let node = node.map_err(|error| Failure::new(Kind::Usage, format!("--node: {error}")))?;
+    if let Some(node) = node.as_ref().filter(|node| view.seq_about(node).is_none()) {
+        let why = format!("no published line is about '{node}'");
+        anyhow::bail!(Failure::new(Kind::No, why));
+    }
     let lines = view.newest(typed.last, node.as_ref())?;
-    let text: String = lines
-        .iter()
-        .map(|placed| if typed.json { as_json(placed) } else { as_text(placed) })
-        .collect();
-    print::out(&text)?;
+    let form: fn(&Placed) -> String = match (typed.raw, typed.json) {
+        (true, _) => |placed| String::from_utf8_lossy(&placed.raw).into_owned() + "\n",
+        (false, true) => as_json,
+        (false, false) => as_text,
+    };
+    print::out(&lines.iter().map(form).collect::<String>())?;
     Ok(None)
 }
 
@@ -43,7 +48,7 @@ fn told(placed: &Placed) -> String {
         Record::Enroll(enroll) => format!("{}: {} key enrolled", enroll.node, enroll.alg),
         Record::Register(register) => {
             format!(
-                "{}: registered, {} services, inc={}",
+                "{}: registered, services {}, inc={}",
                 register.node,
                 register.services.len(),
                 register.incarnation.value()

@@ -45,6 +45,7 @@ pub fn run(cli: &Cli) -> u8 {
 fn dispatch(cli: &Cli) -> Ending {
     let common = &cli.common;
     let plain = || Context::new(common, &Peers::default());
+    let look = || Context::reading(common, &Peers::default());
     match &cli.verb {
         Verb::Init(init) => init::run(common, init),
         Verb::Invite(typed) => invite::run(&plain()?, typed),
@@ -59,17 +60,17 @@ fn dispatch(cli: &Cli) -> Ending {
         Verb::Tick(tick) => tick::run(&Context::new(common, &tick.peers)?, tick),
         Verb::Probe(peers) => probe::run(&Context::new(common, peers)?),
         Verb::Failover(failover) => {
-            failover::run(&Context::new(common, &failover.peers)?, failover)
+            failover::run(&Context::reading(common, &failover.peers)?, failover)
         }
         Verb::Serve(serve) => serve::run(&Context::new(common, &serve.peers)?, serve),
-        Verb::Status(reading) => status::run(&plain()?, reading.json),
-        Verb::Routes(routes) => routes::run(&plain()?, routes),
-        Verb::Log(log) => log::run(&plain()?, log),
-        Verb::Verify(verify) => verify::run(&plain()?, verify),
-        Verb::Root(reading) => root::run(&plain()?, reading.json),
+        Verb::Status(reading) => status::run(&look()?, reading.json),
+        Verb::Routes(routes) => routes::run(&look()?, routes),
+        Verb::Log(log) => log::run(&look()?, log),
+        Verb::Verify(verify) => verify::run(&look()?, verify),
+        Verb::Root(reading) => root::run(&look()?, reading.json),
         Verb::Proof(proof) => proof::run(common, proof),
         Verb::Demo(demo) => demo::run(common, demo.keep),
         Verb::Completions { shell } => completions::shell(*shell),
-        Verb::Man => completions::manual(),
+        Verb::Man { verb } => completions::manual(verb.as_deref()),
     }
 }

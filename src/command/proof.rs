@@ -18,7 +18,7 @@ pub(super) fn run(common: &Common, typed: &Proof) -> Ending {
     if let (Some(proof), Some(line), Some(vkey)) = (&typed.check, &typed.line, &typed.vkey) {
         return check((proof, line, vkey), typed.json);
     }
-    let context = Context::new(common, &Peers::default())?;
+    let context = Context::reading(common, &Peers::default())?;
     let view = View::open(context.disk())?;
     let wanted = typed.of.as_deref().unwrap_or_default();
     let seq = find(&view, wanted)?.ok_or_else(|| {
@@ -72,7 +72,10 @@ fn check((proof, line, vkey): (&Path, &Path, &str), as_json: bool) -> Ending {
         .map_err(|error| Failure::integrity(format!("no tlog-proof: {error}")))?;
     let checkpoint = parsed
         .verify(line, &vkey)
-        .map_err(|error| Failure::integrity(format!("the proof does not hold: {error}")))?;
+        .map_err(|error| {
+            Failure::integrity(format!("the proof does not hold: {error}"))
+                .hint("--line wants the line exactly as it stands in the journal: crowny-fed log --raw")
+        })?;
     if as_json {
         print::json(
             &json!({"verified": true, "origin": checkpoint.origin, "index": parsed.index, "size": checkpoint.size}),

@@ -3,7 +3,7 @@
 use super::Ending;
 use super::context::Context;
 use crate::cli::Serve;
-use crate::config::listen;
+use crate::config::{HOST_HEADER, HostHeader, listen};
 use crate::error::{Failure, Kind};
 use crate::http::listen::{Retry, bind, inherited};
 use crate::http::router::{Face, answer};
@@ -48,9 +48,11 @@ fn listeners(context: &Context, typed: &Serve) -> Result<Vec<TcpListener>, Failu
         return Ok(passed);
     }
     let address = match &typed.listen {
-        Some(text) => listen(text, &context.config.protected)?,
+        Some(text) => listen(text)
+            .map_err(|why| Failure::new(Kind::Usage, format!("--listen: {why}")))?,
         None => context.config.listen,
     };
+    context.config.protected.refuse_port(address.port())?;
     let listener = bind(address, Retry::DEFAULT).map_err(|error| {
         Failure::new(Kind::Failed, error.to_string())
             .hint("another process holds the port, or --listen names a foreign address")
@@ -61,8 +63,9 @@ fn listeners(context: &Context, typed: &Serve) -> Result<Vec<TcpListener>, Failu
 /// Names we answer to: where we listen, our probes' host header, `[api] hosts`.
 fn allowed(context: &Context, addresses: &[SocketAddr]) -> Allowed {
     let mut hosts = context.config.api_hosts.clone();
-    if let crate::config::HostHeader::Fixed(name) = &context.config.host_header {
-        hosts.push(name.clone());
-    }
+    hosts.push(match &context.config.host_header {
+        HostHeader::Fixed(name) => name.clone(),
+        HostHeader::Usual | HostHeader::Own => HOST_HEADER.to_owned(),
+    });
     Allowed::new(addresses, &hosts)
 }

@@ -79,11 +79,32 @@ fn troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
             troubles.push(format!("the last tick is old ({}): is the timer running?", fresh.time));
         }
     }
+    troubles.extend(roster_troubles(context));
     let newer = facts.view.as_ref().map_or(0, |view| view.fold.not_understood);
     if newer > 0 {
         troubles.push(format!("upgrade needed: {newer} lines were written by a newer version"));
     }
+    let own = facts.view.as_ref().and_then(|view| view.fold.membership.member(&view.identity.id));
+    if own.is_some_and(|member| member.offers().is_empty()) {
+        troubles.push(
+            "this node offers no service, so its own gateway is not in the map: crowny-fed register --service name=url"
+                .to_owned(),
+        );
+    }
     troubles
+}
+
+fn roster_troubles(context: &Context) -> Option<String> {
+    let path = context.config.peers.display();
+    match peers::find_roster(&context.disk(), &context.config) {
+        Ok(Some(roster)) if !roster.rejected.is_empty() => {
+            let first = &roster.rejected[0];
+            let count = roster.rejected.len();
+            Some(format!("{path}: rows set aside: {count}, first line {}: {}", first.line, first.reason))
+        }
+        Ok(_) => None,
+        Err(failure) => Some(format!("the roster cannot be used: {}", failure.message)),
+    }
 }
 
 fn as_value(context: &Context, facts: &Facts<'_>) -> Value {

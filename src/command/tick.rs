@@ -28,7 +28,10 @@ pub(super) fn run(context: &Context, typed: &Tick) -> Ending {
     if !context.common.quiet {
         print::out(&changes(&report, typed.dry_run))?;
     }
-    if typed.explain {
+    if report.pulse == Pulse::Early && !report.decision.memory.suspects.is_empty() {
+        print::warn("early tick, sooner than half an interval: suspicions did not age");
+    }
+    if typed.explain || context.common.verbose > 0 {
         print::out(&explanation(context, &report))?;
     }
     Ok(rejected)
@@ -39,7 +42,11 @@ fn changes(report: &Report, dry_run: bool) -> String {
     let would = if dry_run { "would: " } else { "" };
     let mut text = String::new();
     for change in &report.changes {
-        let what = if change.row.is_some() { "listed" } else { "gone from the roster" };
+        let what = match &change.row {
+            None => "gone from the roster".to_owned(),
+            Some(row) if row.is_active() => "listed".to_owned(),
+            Some(row) => format!("listed as {}: probed, not routed", row.state),
+        };
         text.push_str(&format!("{would}{} {what}\n", change.node));
     }
     for verdict in &report.decision.verdicts {

@@ -1,10 +1,10 @@
 //! The roster from disk, and one round of questions to its rows.
 
-use crate::config::{Config, HostHeader};
+use crate::config::{Config, HOST_HEADER, HostHeader};
 use crate::error::{Failure, Kind};
 use crate::host::Host;
 use crate::layout::{ROSTER, STATUS};
-use crate::protocol::address::Address;
+use crate::protocol::address::{Address, Scheme};
 use crate::protocol::member::NodeId;
 use crate::protocol::probe::{Judgement, Outcome, judge};
 use crate::protocol::roster::{Listed, Roster};
@@ -160,7 +160,8 @@ pub fn status_rows(
 fn probe_call(config: &Config, listed: &Listed) -> Call {
     let address = address_of(listed);
     let host_header = match &config.host_header {
-        HostHeader::Own => address.authority(),
+        HostHeader::Usual if address.scheme == Scheme::Http => HOST_HEADER.to_owned(),
+        HostHeader::Usual | HostHeader::Own => address.authority(),
         HostHeader::Fixed(name) => name.clone(),
     };
     call(config, address, host_header, ("/", Read::Head))

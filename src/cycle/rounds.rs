@@ -75,7 +75,7 @@ pub fn failover(host: &dyn Host, config: &Config) -> Result<List, Failure> {
     if list.rows.is_empty() {
         let active = roster.rows.iter().filter(|listed| listed.row.is_active()).count();
         return Err(nobody(format!(
-            "{} rows, {active} active, none of them usable",
+            "of {} in the roster {active} are active, and none of those is usable",
             roster.rows.len()
         )));
     }

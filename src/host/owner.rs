@@ -28,15 +28,29 @@ pub enum Trespass {
     },
 }
 
-/// Checks that `path` belongs to us (or root) and that no stranger may write it. Absent is fine.
+/// Checks that `path` belongs to us and that no stranger may write it. Absent is fine.
 pub fn check(path: &Path) -> io::Result<Option<Trespass>> {
+    check_for(path, &[rustix::process::geteuid().as_raw()])
+}
+
+/// The same for what root may have put there for us: the configuration.
+pub fn check_configuration(path: &Path) -> io::Result<Option<Trespass>> {
+    check_for(path, &[rustix::process::geteuid().as_raw(), 0])
+}
+
+/// For who only reads: nobody but its owner and root may have written it.
+pub fn check_unwritable(path: &Path) -> io::Result<Option<Trespass>> {
+    let owner = fs::metadata(path).map_or(0, |meta| meta.uid());
+    check_for(path, &[owner])
+}
+
+fn check_for(path: &Path, owners: &[u32]) -> io::Result<Option<Trespass>> {
     let meta = match fs::metadata(path) {
         Ok(meta) => meta,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    let us = rustix::process::geteuid().as_raw();
-    if meta.uid() != us && meta.uid() != 0 {
+    if !owners.contains(&meta.uid()) {
         return Ok(Some(Trespass::Owner { uid: meta.uid() }));
     }
     // A group of one's own name (the primary one) is private on most systems.
@@ -70,10 +84,9 @@ pub fn step_down(state: &Path, program: &Path, args: &[OsString]) -> io::Result<
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }
-    let meta = match fs::metadata(state) {
-        Ok(meta) => meta,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
+    // What does not exist yet will be its parent's.
+    let Some(meta) = state.ancestors().find_map(|path| fs::metadata(path).ok()) else {
+        return Ok(());
     };
     if meta.uid() == 0 {
         return Ok(());

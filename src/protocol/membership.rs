@@ -1,5 +1,6 @@
 //! The table of members: what the fold of the journal knows about everybody.
 
+use super::address::Host;
 use super::member::{Incarnation, Liveness, NodeId, Standing};
 use super::roster::{RosterChange, Row};
 use super::service::{Service, ServiceName};
@@ -58,7 +59,8 @@ impl Member {
         let (Ok(name), Ok(address)) = (ServiceName::parse(&row.role), row.address()) else {
             return Vec::new();
         };
-        if !row.is_active() {
+        // A zone means something on one machine only, and the map is for all.
+        if !row.is_active() || matches!(address.host, Host::Zoned { .. }) {
             return Vec::new();
         }
         vec![Service { name, url: address.url(""), weight: 1 }]

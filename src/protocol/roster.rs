@@ -30,7 +30,7 @@ pub struct Row {
 impl Row {
     /// Whether the operator wants traffic there.
     pub fn is_active(&self) -> bool {
-        self.state == "active"
+        self.state.eq_ignore_ascii_case("active")
     }
 
     /// Where to dial. Rows are checked when read, so an error means the record came from

@@ -113,7 +113,12 @@ impl Disk<'_> {
 }
 
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
-    Failure::failed(format!("cannot read {}: {error}", path.display()))
+    let message = format!("cannot read {}: {error}", path.display());
+    if error.kind() != io::ErrorKind::PermissionDenied {
+        return Failure::failed(message);
+    }
+    Failure::new(Kind::Config, message)
+        .hint("run as the owner of the folder: sudo -u OWNER crowny-fed ..; started as root, it does so by itself")
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {

@@ -197,7 +197,10 @@ fn decode(bytes: &[u8]) -> Result<String, String> {
     String::from_utf8(bytes.to_vec()).map_err(|error| {
         let good = &bytes[..error.utf8_error().valid_up_to()];
         let line = 1 + good.iter().filter(|byte| **byte == b'\n').count();
-        format!("line {line} is not UTF-8 (byte offset {})", good.len())
+        format!(
+            "line {line} is not UTF-8 (byte offset {}; CP949, perhaps?): save the file again as UTF-8",
+            good.len()
+        )
     })
 }
 
