@@ -38,7 +38,9 @@ impl Context {
     pub(super) fn reading(common: &Common, peers: &Peers) -> Result<Context, Failure> {
         let here = working_folder(&common.dir)?;
         step_down(&here.join(&common.dir))?;
-        Context::over(common, assemble(common, peers, &here, owner::check_unwritable)?)
+        let config = assemble(common, peers, &here, owner::check_unwritable)?;
+        refuse(config.layout.dir(), owner::check_unwritable)?;
+        Context::over(common, config)
     }
 
     fn over(common: &Common, mut config: Config) -> Result<Context, Failure> {

@@ -27,7 +27,7 @@ fn o15_all_peers_down_keeps_the_old_list() {
     let (one, two) = (Vacant::new(), Peer::status(503));
     folder.roster("d", &[row("n1", one.port), row("n2", two.port)]);
     folder.good("d", &["probe"]);
-    keeps_the_old_list(&folder, "2 rows, 2 active, none of them usable");
+    keeps_the_old_list(&folder, "of 2 in the roster 2 are active, and none of those is usable");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn o15_rows_on_standby_only_keep_the_old_list() {
     folder.roster("d", &[format!("n1|127.0.0.1|{}|edge|standby", peer.port)]);
     folder.good("d", &["probe"]);
     assert_eq!(folder.status("d")["n1"][4], "티", "a standby row is probed all the same");
-    keeps_the_old_list(&folder, "1 rows, 0 active");
+    keeps_the_old_list(&folder, "of 1 in the roster 0 are active");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn a_row_on_standby_is_probed_but_not_routed() {
     let fed = Fed::new();
     let [n1, n2, n3] = fed.rows();
     fed.folder.roster("d", &[n1, n2.replace("active", "standby"), n3]);
-    assert_eq!(fed.folder.good("d", &["tick"]), "n2 listed\n");
+    assert_eq!(fed.folder.good("d", &["tick"]), "n2 listed as standby: probed, not routed\n");
     assert_eq!(fed.mapped(), ["n1", "n3"]);
     assert_eq!(fed.probes(), [2; 3]);
     assert_eq!(fed.folder.status("d")["n2"][4], "티");
