@@ -39,7 +39,10 @@ impl Context {
         let here = working_folder(&common.dir)?;
         step_down(&here.join(&common.dir))?;
         let config = assemble(common, peers, &here, owner::check_unwritable)?;
-        refuse(config.layout.dir(), owner::check_unwritable)?;
+        let layout = &config.layout;
+        for ours in [layout.dir().to_owned(), layout.keys(), layout.state()] {
+            refuse(&ours, owner::check_unwritable)?;
+        }
         Context::over(common, config)
     }
 
