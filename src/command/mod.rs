@@ -66,6 +66,8 @@ fn dispatch(cli: &Cli) -> Ending {
         Verb::Status(reading) => status::run(&look()?, reading.json),
         Verb::Routes(routes) => routes::run(&look()?, routes),
         Verb::Log(log) => log::run(&look()?, log),
+        // It may have evidence to write.
+        Verb::Verify(verify) if verify.against.is_some() => verify::run(&plain()?, verify),
         Verb::Verify(verify) => verify::run(&look()?, verify),
         Verb::Root(reading) => root::run(&look()?, reading.json),
         Verb::Proof(proof) => proof::run(common, proof),

@@ -5,12 +5,13 @@
 //! number, a note by another key) convicts nobody.
 
 use super::rounds::{PATIENCE, take_lock};
+use crate::auth::vkey::VerifierKey;
 use crate::config::Config;
 use crate::error::{Failure, Kind};
 use crate::host::{Host, Keep, Readers};
 use crate::journal::checkpoint::{Checkpoint, open_checkpoint};
 use crate::journal::merkle::Hash;
-use crate::journal::note::NOTE_BYTES_MAX;
+use crate::journal::note::{NOTE_BYTES_MAX, NoteError, SignedNote};
 use crate::journal::proof::{Consistency, verify_consistency};
 use crate::protocol::address::Address;
 use crate::protocol::registration::parse_url;
@@ -50,20 +51,27 @@ struct Growth {
 /// Kind `Integrity` where the two contradict each other, with both notes in `state/evidence`;
 /// `Failed` where nothing can be compared: nobody answers, or the answer is not by our log's key.
 pub fn against(host: &dyn Host, config: &Config, url: &str) -> Result<Agreement, Failure> {
-    let address = parse_url(url).map_err(|error| Failure::new(Kind::Usage, error))?;
-    let shown = fetch(host, &address, "/checkpoint")?;
+    let server = Server::named(host, url)?;
+    let shown = server.fetch("/checkpoint")?;
     // Ours is read after theirs, or a line committed in between would look like one that we lost.
     let disk = Disk { host, layout: &config.layout };
     let view = View::open(disk)?;
-    let (theirs, note) = open_checkpoint(&shown, &view.vkey).map_err(|error| {
+    let (theirs, note) = opened(&view, &shown).map_err(|error| {
         let origin = &view.checkpoint.origin;
-        Failure::failed(format!("{url}/checkpoint is no checkpoint of {origin}: {error}"))
+        Failure::failed(format!("{}/checkpoint is no checkpoint of {origin}: {error}", server.url))
     })?;
-    let contradiction = contradiction(&disk, &view, &theirs, url)?;
-    if let Some(reason) = contradiction {
+    if let Some(reason) = contradiction(&disk, &view, &theirs, &server)? {
         return Err(convict(&disk, &view, (&theirs, &note.render()), reason));
     }
-    Ok(Agreement { url: url.to_owned(), ours: view.checkpoint.size, theirs: theirs.size })
+    Ok(Agreement { url: server.url.to_owned(), ours: view.checkpoint.size, theirs: theirs.size })
+}
+
+/// Theirs under the log key in force or, where they lag, under the one before.
+fn opened(view: &View<'_>, shown: &[u8]) -> Result<(Checkpoint, SignedNote), NoteError> {
+    let before = view.fold.log.as_ref().and_then(|log| log.before.as_ref());
+    let before = before.and_then(|(vkey, _)| VerifierKey::parse(vkey).ok());
+    open_checkpoint(shown, &view.vkey)
+        .or_else(|error| before.and_then(|vkey| open_checkpoint(shown, &vkey).ok()).ok_or(error))
 }
 
 /// Why the two cannot be of one log; `None` where they are.
@@ -71,9 +79,9 @@ fn contradiction(
     disk: &Disk<'_>,
     view: &View<'_>,
     theirs: &Checkpoint,
-    url: &str,
+    server: &Server<'_>,
 ) -> Result<Option<String>, Failure> {
-    let ours = &view.checkpoint;
+    let (ours, url) = (&view.checkpoint, server.url);
     if ours.size == 0 || theirs.size == 0 {
         return Err(Failure::failed("nothing to compare: one of the two logs is empty"));
     }
@@ -86,7 +94,7 @@ fn contradiction(
             "{url} shows {} lines under our signature, but we hold {}: rolled back, or another machine signs with this key",
             theirs.size, ours.size
         ))),
-        Ordering::Greater => later(disk, view, theirs, url),
+        Ordering::Greater => later(ours, theirs, server),
     }
 }
 
@@ -111,14 +119,12 @@ fn earlier(
 
 /// Theirs is the larger one: they have to prove that it continues ours.
 fn later(
-    disk: &Disk<'_>,
-    view: &View<'_>,
+    ours: &Checkpoint,
     theirs: &Checkpoint,
-    url: &str,
+    server: &Server<'_>,
 ) -> Result<Option<String>, Failure> {
-    let (old, new) = (view.checkpoint.size, theirs.size);
-    let address = parse_url(url).map_err(|error| Failure::new(Kind::Usage, error))?;
-    let answer = fetch(disk.host, &address, &format!("/consistency?old={old}&new={new}"))?;
+    let (old, new, url) = (ours.size, theirs.size, server.url);
+    let answer = server.fetch(&format!("/consistency?old={old}&new={new}"))?;
     let growth: Growth = serde_json::from_slice(&answer)
         .map_err(|error| Failure::failed(format!("{url}/consistency does not read: {error}")))?;
     if (growth.old, growth.new) != (old, new) {
@@ -128,9 +134,9 @@ fn later(
         ))
         .hint("something between may keep answers without looking at the query"));
     }
-    Ok(broken(&view.checkpoint, theirs, &growth.path).map(|reason| {
-        format!("the {new} lines that {url} shows do not continue our {old}: {reason}")
-    }))
+    let lines = format!("the {new} lines that {url} shows");
+    Ok(broken(ours, theirs, &growth.path)
+        .map(|reason| format!("{lines} do not continue our {old}: {reason}")))
 }
 
 fn broken(old: &Checkpoint, new: &Checkpoint, path: &[Hash]) -> Option<String> {
@@ -170,7 +176,7 @@ fn keep(
     // The writer of `state/tmp` holds this lock: a tick would clear the file away half-written.
     let _one_writer = take_lock(disk.host, &disk.layout.state(), PATIENCE)?
         .ok_or_else(|| Failure::new(Kind::Busy, "another process works on the journal"))?;
-    let folder = disk.layout.state().join("evidence");
+    let folder = disk.layout.evidence();
     for private in [&folder, &disk.layout.state().join("tmp")] {
         disk.folder(private, true)?;
     }
@@ -182,27 +188,40 @@ fn keep(
     Ok(path.display().to_string())
 }
 
-/// One GET whose answer is 200 and whole.
-fn fetch(host: &dyn Host, address: &Address, path: &str) -> Result<Vec<u8>, Failure> {
-    let call = Call {
-        method: Method::Get,
-        host_header: address.authority(),
-        address: address.clone(),
-        path: path.to_owned(),
-        headers: Vec::new(),
-        body: Vec::new(),
-        timeout: Duration::from_millis(ASK_MS),
-        read: Read::Body { max: NOTE_BYTES_MAX },
-        targets: Targets::Any,
-    };
-    let url = address.url(path);
-    let until = host.clock().boot_ms + ASK_MS;
-    let why = match host.dial(&[call], until).into_iter().next() {
-        Some(Ok(reply)) if reply.status != 200 => format!("answered {}", reply.status),
-        Some(Ok(reply)) if reply.extent == Extent::Whole => return Ok(reply.body),
-        Some(Ok(_)) => "the answer is cut short or too long".to_owned(),
-        Some(Err(fault)) => fault.to_string(),
-        None => "not asked".to_owned(),
-    };
-    Err(Failure::failed(format!("{url}: {why}")))
+/// Who is asked.
+struct Server<'a> {
+    host: &'a dyn Host,
+    url: &'a str,
+    address: Address,
+}
+
+impl<'a> Server<'a> {
+    fn named(host: &'a dyn Host, url: &'a str) -> Result<Self, Failure> {
+        let address = parse_url(url).map_err(|error| Failure::new(Kind::Usage, error))?;
+        Ok(Server { host, url: url.trim_end_matches('/'), address })
+    }
+
+    /// One GET whose answer is 200 and whole.
+    fn fetch(&self, path: &str) -> Result<Vec<u8>, Failure> {
+        let call = Call {
+            method: Method::Get,
+            address: self.address.clone(),
+            path: path.to_owned(),
+            host_header: self.address.authority(),
+            headers: Vec::new(),
+            body: Vec::new(),
+            timeout: Duration::from_millis(ASK_MS),
+            read: Read::Body { max: NOTE_BYTES_MAX },
+            targets: Targets::Any,
+        };
+        let until = self.host.clock().boot_ms + ASK_MS;
+        let why = match self.host.dial(&[call], until).into_iter().next() {
+            Some(Ok(reply)) if reply.status != 200 => format!("answered {}", reply.status),
+            Some(Ok(reply)) if reply.extent == Extent::Whole => return Ok(reply.body),
+            Some(Ok(_)) => "the answer is cut short or too long".to_owned(),
+            Some(Err(fault)) => fault.to_string(),
+            None => "not asked".to_owned(),
+        };
+        Err(Failure::failed(format!("{}{path}: {why}", self.url)))
+    }
 }
