@@ -126,15 +126,13 @@ pub fn enroll(host: &dyn Host, config: &Config, body: &[u8]) -> Result<Accepted,
     envelope.agrees(&desk.identity.origin).map_err(Refusal::Malformed)?;
     let offered = offered_key(&request, &invite, &envelope, &node)?;
     check_ts(envelope.ts, desk.now_s)?;
-    let held = desk.ledger.fold().keys.burned(&invite.secret_sha256);
-    if let Some((_, keys)) = held {
-        let same_nonce = keys.burned.as_ref().is_some_and(|(_, nonce)| *nonce == request.nonce);
-        if same_nonce && keys.current.kid == offered.kid {
-            return desk.told(keys.enrolled_at);
+    if let Some(burned) = desk.ledger.fold().keys.burned(&invite.secret_sha256) {
+        if burned.nonce == request.nonce && burned.kid == offered.kid {
+            return desk.told(burned.seq);
         }
         return Err(Refusal::Replay(format!(
             "the invitation was used: it made line {}",
-            keys.enrolled_at
+            burned.seq
         )));
     }
     burn(desk, (&node, &invite), offered, request.nonce)

@@ -30,10 +30,22 @@ pub struct Keys {
     pub retiring: Option<(KeyRecord, u64)>,
     /// Whether nobody speaks for it any more.
     pub revoked: bool,
-    /// SHA-256 of the invitation's secret and the nonce it was burned with.
-    pub burned: Option<(String, String)>,
+    /// Every invitation that let it in; none of them ever works again.
+    pub burned: Vec<Burned>,
+}
+
+/// A burned invitation and what it was burned for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Burned {
+    /// SHA-256 of its secret.
+    pub invite: String,
+    /// With which nonce.
+    pub nonce: String,
+    /// For which key.
+    pub kid: String,
     /// `seq` of the `enroll` line.
-    pub enrolled_at: u64,
+    pub seq: u64,
 }
 
 /// All keys, by node.
@@ -55,11 +67,11 @@ impl KeyRing {
         self.nodes.keys().find(|held| *held != node && held.folded() == folded)
     }
 
-    /// The node whose `enroll` line burned this invitation.
-    pub fn burned(&self, secret_sha256: &str) -> Option<(&NodeId, &Keys)> {
-        let burned_by =
-            |keys: &Keys| keys.burned.as_ref().is_some_and(|(secret, _)| secret == secret_sha256);
-        self.nodes.iter().find(|(_, keys)| burned_by(keys))
+    /// How this invitation was burned. Looked for among all that ever were: one of before the
+    /// newest enrolment must not let anybody in again.
+    pub fn burned(&self, secret_sha256: &str) -> Option<&Burned> {
+        let mut burned = self.nodes.values().flat_map(|keys| &keys.burned);
+        burned.find(|burned| burned.invite == secret_sha256)
     }
 
     /// Keys that may sign for `node` at `now_s`, the current one first.
@@ -79,8 +91,15 @@ impl KeyRing {
         burned: Option<(String, String)>,
         seq: u64,
     ) {
-        let keys = Keys { current, retiring: None, revoked: false, burned, enrolled_at: seq };
-        self.nodes.insert(node.clone(), keys);
+        let before = self.nodes.remove(node).map(|keys| keys.burned).unwrap_or_default();
+        let burned = burned.map(|(invite, nonce)| Burned {
+            invite,
+            nonce,
+            kid: current.kid.clone(),
+            seq,
+        });
+        let burned = before.into_iter().chain(burned).collect();
+        self.nodes.insert(node.clone(), Keys { current, retiring: None, revoked: false, burned });
     }
 
     /// Another key speaks for it; the old one for [`OVERLAP_S`] more.
