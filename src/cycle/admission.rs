@@ -72,6 +72,9 @@ impl<'a> Desk<'a> {
                 last_s - now_s
             )));
         }
+        // The line's own time, which never goes back: after a step of the clock a nonce that was
+        // forgotten, or a key that was retired, must not be in time again.
+        let now_s = now_s.max(last_s);
         Ok(Desk { disk, config, identity, ledger, now_s, _append: append })
     }
 
