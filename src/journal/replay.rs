@@ -145,16 +145,16 @@ impl Fold {
     pub fn check_author(&self, line: &Line) -> Result<bool, String> {
         let record = Record::of(line);
         let author = line.author.as_ref();
-        let (name, key) = match (&record, submitted(&record)) {
+        let (kid, key) = match (&record, submitted(&record)) {
             (Record::Genesis(genesis), _) => {
                 let vkey = VerifierKey::parse(&genesis.vkey).map_err(|e| e.to_string())?;
-                (genesis.origin.clone(), *vkey.key())
+                (keys::kid(&genesis.origin, vkey.key()), *vkey.key())
             }
             (Record::Anchor(anchor), _) => {
                 let held = self.log.as_ref().ok_or("no genesis before it")?;
                 expect_possession(anchor)?;
                 let vkey = VerifierKey::parse(&held.vkey).map_err(|e| e.to_string())?;
-                (anchor.origin.clone(), *vkey.key())
+                (keys::kid(&anchor.origin, vkey.key()), *vkey.key())
             }
             (_, Some((node, _, _))) => {
                 let kid = author.map_or("", |author| author.kid.as_str());
@@ -166,12 +166,13 @@ impl Fold {
                 let Some(public) = &record.key else {
                     return Ok(false);
                 };
-                (node.to_string(), keys::parse_public(public)?)
+                // As enrolled: a line may spell the node's id in another case.
+                (record.kid.clone(), keys::parse_public(public)?)
             }
             _ => return Ok(false),
         };
         let author = author.ok_or("this kind of line must be signed")?;
-        if author.alg != keys::ED25519 || author.kid != keys::kid(&name, &key) {
+        if author.alg != keys::ED25519 || author.kid != kid {
             return Err(format!(
                 "signed with {} key {}, which is not the one enrolled",
                 author.alg, author.kid
