@@ -65,7 +65,7 @@ fn a_damaged_snapshot_head_or_index_is_made_anew() {
     let (fed, _peer) = five_lines();
     for name in ["snapshot.json", "head.txt", "index/offsets"] {
         let whole = fed.read(name);
-        let step = (whole.len() / 40).max(1);
+        let step = (whole.len() / 15).max(1);
         on_all_cores((0..whole.len()).step_by(step).collect(), |at| {
             let fed = fed.copy();
             let mut flipped = whole.clone();

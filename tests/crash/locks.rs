@@ -81,7 +81,7 @@ fn a_second_tick_says_that_one_is_in_progress() {
     }
     assert_same(&fed.image(), &before);
     peer.release();
-    assert_eq!(first.wait().expect(0).out, "n2 listed\n");
+    assert!(first.wait().expect(0).out.starts_with("n2 listed"));
     fed.heals();
 }
 
@@ -96,7 +96,7 @@ fn of_eight_ticks_at_once_one_works_and_seven_step_aside() {
     peer.release();
     let outs: Vec<String> = ticks.into_iter().map(|tick| tick.wait().expect(0).out).collect();
     assert_eq!(outs.iter().filter(|out| *out == IN_PROGRESS).count(), 7, "{outs:?}");
-    assert_eq!(outs.iter().filter(|out| *out == "n2 listed\n").count(), 1, "{outs:?}");
+    assert_eq!(outs.iter().filter(|out| out.starts_with("n2 listed")).count(), 1, "{outs:?}");
     assert_eq!((fed.ticks(), whole_lines(&fed.journal()).len()), (1, 4));
     fed.heals();
 }
@@ -112,7 +112,7 @@ fn ticks_let_loose_at_once_write_exactly_the_winners_changes() {
         let outs: Vec<String> = ticks.into_iter().map(|tick| tick.wait().expect(0).out).collect();
         winners += outs.iter().filter(|out| *out != IN_PROGRESS).count() as u64;
         lines += 1;
-        assert_eq!(outs.iter().filter(|out| *out == "n2 listed\n").count(), 1, "{outs:?}");
+        assert_eq!(outs.iter().filter(|out| out.starts_with("n2 listed")).count(), 1, "{outs:?}");
         assert_eq!(whole_lines(&fed.journal()).len(), lines);
         assert_eq!(fed.ticks(), winners, "a winner's memory was lost");
         fed.verify().expect(0);

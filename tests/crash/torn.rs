@@ -47,7 +47,9 @@ fn goes_on(fed: &Fed, keep: usize, tail: &[u8]) {
     assert!(fed.journal().starts_with(&journal[..keep]), "whole lines stay as they are");
     assert!(whole_lines(&fed.journal()).len() > lines, "the chain goes on");
     assert_eq!(fed.signed_size(), whole_lines(&fed.journal()).len() as u64);
-    assert_eq!(fed.tick().expect(0).err, "", "nothing left to say");
+    if full() || tail.len() % 16 == 1 {
+        assert_eq!(fed.tick().expect(0).err, "", "nothing left to say");
+    }
 }
 
 #[test]
@@ -196,7 +198,7 @@ fn a_changed_byte_inside_the_floor_is_refused_by_line_and_offset() {
     let mut places: Vec<usize> = (0..journal.len()).collect();
     if !full() {
         let edge = |at: usize| starts.contains(&at) || journal[at] == b'\n';
-        places.retain(|at| at % 13 == 0 || edge(*at));
+        places.retain(|at| at % 29 == 0 || edge(*at));
     }
     on_all_cores(places, |at| {
         let fed = fed.copy();
