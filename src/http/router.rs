@@ -19,6 +19,9 @@ use crate::store::view::View;
 use crate::wire::psv::PeerStatus;
 use serde_json::{Value, json};
 
+/// Largest journal that `/nodes` sends.
+const NODES_BYTES_MAX: u64 = 64 * 1024 * 1024;
+
 /// What the HTTP face shows.
 #[derive(Clone, Copy)]
 pub struct Face<'a> {
@@ -79,11 +82,12 @@ fn read(face: &Face<'_>, request: &Request) -> Response {
             stored(disk, &face.config.layout.root(), "no checkpoint published yet")
         }
         "/verify" => audit(&disk, Depth::Journal).map(|audit| Response::json(&audit)),
+        "/nodes" => nodes(disk),
         "/proof" => proof(disk, request),
         "/consistency" => consistency(disk, request),
         path if path.starts_with("/tile/") => tile(disk, &path[1..]),
         _ => Err(Failure::new(Kind::No, "no such path")
-            .hint("/ /q/health /q/peers /head /routes /root /checkpoint /verify /proof /consistency /tile/..")),
+            .hint("/ /q/health /q/peers /head /routes /nodes /root /checkpoint /verify /proof /consistency /tile/..")),
     };
     answered.unwrap_or_else(|failure| status::failure(&failure))
 }
@@ -150,6 +154,19 @@ pub fn peer_json(row: &PeerStatus) -> Value {
 fn head(disk: Disk<'_>) -> Result<Response, Failure> {
     let view = View::open(disk)?;
     Ok(Response::json(&json!({ "size": view.checkpoint.size, "head": last_leaf(&view) })))
+}
+
+/// `/nodes`: the whole published journal, while it is small enough to be sent in one piece.
+fn nodes(disk: Disk<'_>) -> Result<Response, Failure> {
+    let view = View::open(disk)?;
+    if view.bytes > NODES_BYTES_MAX {
+        let why = format!("the journal has {} bytes, limit {NODES_BYTES_MAX}", view.bytes);
+        return Err(Failure::failed(why).hint("fetch /tile/entries/.. instead: they never change"));
+    }
+    let mut response = Response::text("");
+    response.content_type = "application/x-ndjson; charset=utf-8".into();
+    response.body = view.lines()?;
+    Ok(response)
 }
 
 fn proof(disk: Disk<'_>, request: &Request) -> Result<Response, Failure> {

@@ -35,6 +35,8 @@ pub struct View<'a> {
     pub note: String,
     /// The journal's meaning at that size.
     pub fold: Fold,
+    /// Length of the journal in bytes at that size.
+    pub bytes: u64,
 }
 
 /// One line with its place.
@@ -60,8 +62,8 @@ impl<'a> View<'a> {
         })?;
         let (checkpoint, note) = open_checkpoint(&bytes, &vkey)
             .map_err(|error| Failure::integrity(format!("{}: {error}", path.display())))?;
-        let fold = fold_at(&disk, &identity.origin, checkpoint.size)?;
-        Ok(View { disk, note: note.render(), identity, vkey, checkpoint, fold })
+        let (fold, bytes) = fold_at(&disk, &identity.origin, checkpoint.size)?;
+        Ok(View { disk, note: note.render(), identity, vkey, checkpoint, fold, bytes })
     }
 
     /// One line by its index.
@@ -124,6 +126,12 @@ impl<'a> View<'a> {
         let path =
             inclusion_proof(seq, self.checkpoint.size, |tile| tree::read_tile(&self.disk, tile))?;
         Ok(render_tlog_proof(seq, &path, &self.note))
+    }
+
+    /// The published lines, byte for byte.
+    pub fn lines(&self) -> Result<Vec<u8>, Failure> {
+        let span = Span { from: 0, most: self.bytes };
+        self.disk.read_span(&self.disk.layout.journal(), span)
     }
 
     /// The proof that the tree of `old` lines is a prefix of the one of `new` lines, which must be
@@ -193,7 +201,7 @@ fn not_published(seq: u64, size: u64) -> Failure {
 
 /// Snapshot and tail up to `size`; the snapshot is believed only as far as the lines after it
 /// continue its head.
-fn fold_at(disk: &Disk<'_>, origin: &str, size: u64) -> Result<Fold, Failure> {
+fn fold_at(disk: &Disk<'_>, origin: &str, size: u64) -> Result<(Fold, u64), Failure> {
     let snapshot = disk
         .read(&disk.layout.snapshot())?
         .and_then(|bytes| Snapshot::parse(&bytes).ok())
@@ -218,5 +226,5 @@ fn fold_at(disk: &Disk<'_>, origin: &str, size: u64) -> Result<Fold, Failure> {
         ))
         .hint("crowny-fed verify says more"));
     }
-    Ok(fold)
+    Ok((fold, end.bytes))
 }
