@@ -128,8 +128,8 @@ impl Layout {
     }
 }
 
-/// The temporary name beside a published file that lies outside our folder.
-pub fn beside(target: &Path) -> PathBuf {
+/// The temporary name that `writer` uses beside a published file outside our folder.
+pub fn beside(target: &Path, writer: &str) -> PathBuf {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
-    target.with_file_name(format!(".{name}.tmp"))
+    target.with_file_name(format!(".{name}.{writer}.tmp"))
 }

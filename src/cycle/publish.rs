@@ -56,14 +56,15 @@ pub fn freshness(
     disk.put(&disk.layout.freshness(), &bytes, (Keep::Cached, Readers::Everybody))
 }
 
-/// Writes the status file. Says so where the one it replaces was none.
+/// Writes the status file as `writer`. Says so where the one it replaces was none.
 pub fn status(
     disk: &Disk<'_>,
     config: &Config,
     rows: &[PeerStatus],
+    writer: &str,
 ) -> Result<Option<String>, Failure> {
     let old = disk.read(&config.status)?;
-    disk.publish(&config.status, render_status(rows).as_bytes(), Keep::Cached)?;
+    disk.publish(&config.status, render_status(rows).as_bytes(), (Keep::Cached, writer))?;
     let broken = match old.as_deref() {
         None => None,
         Some([]) => Some("it was empty".to_owned()),

@@ -45,7 +45,7 @@ pub fn probe(host: &dyn Host, config: &Config) -> Result<Round, Failure> {
     let heard = peers::ask(&disk, config, &roster.rows, now.boot_ms + config.profile.deadline_ms());
     let rows = peers::status_rows(config, &heard, false, &publish::rfc3339(now.wall_ms));
     let _one_writer = lock_folder_of(host, &config.status)?;
-    let warning = publish::status(&disk, config, &rows)?;
+    let warning = publish::status(&disk, config, &rows, "probe")?;
     Ok(Round { roster, rows, warning })
 }
 

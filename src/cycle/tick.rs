@@ -217,7 +217,7 @@ fn commit_and_publish(
     save_memory(disk, memory)?;
     let checked_at = publish::rfc3339(now.wall_ms);
     let rows = peers::status_rows(config, &report.heard, report.decision.blind, &checked_at);
-    report.warnings.extend(publish::status(disk, config, &rows)?);
+    report.warnings.extend(publish::status(disk, config, &rows, "tick")?);
     publish::freshness(disk, config, memory, &now)
 }
 

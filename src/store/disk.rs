@@ -70,9 +70,15 @@ impl Disk<'_> {
         self.put_via(path, &self.layout.temporary(path), bytes, how)
     }
 
-    /// The same for a published file that may lie outside our folder.
-    pub fn publish(&self, path: &Path, bytes: &[u8], keep: Keep) -> Result<(), Failure> {
-        let via = beside(path);
+    /// The same for a published file that may lie outside our folder. Each `writer` has a temporary
+    /// name of its own, for a tick and a probe may write the same file at once.
+    pub fn publish(
+        &self,
+        path: &Path,
+        bytes: &[u8],
+        (keep, writer): (Keep, &str),
+    ) -> Result<(), Failure> {
+        let via = beside(path, writer);
         self.put_via(path, &via, bytes, (keep, Readers::Everybody))?;
         // Equal bytes are not written again, but what a killed run left goes all the same.
         self.remove(&via)

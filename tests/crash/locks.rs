@@ -1,7 +1,7 @@
 //! Two runs at once, runs that died holding a lock, and folders that cannot be locked. The kernel
 //! holds the locks, on the folders themselves: nothing is to be deleted, no pid is believed.
 
-use super::harness::{Fed, Ran, assert_same, has, until, whole_lines};
+use super::harness::{Fed, Ran, STATUS, assert_same, has, names, until, whole_lines};
 use super::peers::{Refusing, StandIn, row};
 use super::trace::{Fault, append, run_with, strace, tick_with};
 use std::fs::File;
@@ -235,4 +235,24 @@ fn an_interrupted_lock_is_tried_again() {
         assert_ne!(ran.out, IN_PROGRESS, "interrupted is not locked");
     }
     fed.heals();
+}
+
+#[test]
+fn a_tick_and_a_probe_may_write_the_status_file_at_once() {
+    if !has("strace") {
+        return;
+    }
+    let fed = Fed::founded();
+    let peer = StandIn::answering();
+    fed.list(&[row("n2", peer.port, "active")]);
+    let log = fed.temp.path().join("rename.log");
+    let mut strace = strace(&log);
+    strace.args(["-e", "inject=?rename,renameat,renameat2:delay_enter=1000000"]);
+    let probe = Running::start(append(&mut strace, &fed.verb("probe")));
+    let temporary = |name: &String| name.starts_with('.') && name.ends_with(".tmp");
+    until("the probe stands before its rename", || names(&fed.dir).iter().any(temporary));
+    fed.tick().expect(0);
+    probe.wait().expect(0);
+    assert!(fed.read(STATUS).ends_with(b"Z\n"));
+    fed.assert_tidy();
 }
