@@ -8,8 +8,8 @@ use super::rounds::{PATIENCE, take_lock};
 use crate::auth::vkey::VerifierKey;
 use crate::auth::{keys, pae};
 use crate::error::{Failure, Kind};
-use crate::host::{Host, Keep, Readers};
-use crate::journal::line::Author;
+use crate::host::{Host, Keep, Readers, Span};
+use crate::journal::line::{Author, LINE_BYTES_MAX};
 use crate::journal::record::{Enroll, Genesis, Record, Register};
 use crate::layout::{CONFIG, Layout, ROSTER};
 use crate::protocol::member::{Incarnation, NodeId};
@@ -24,6 +24,9 @@ use crate::store::used_nonces::UsedNonces;
 use crate::wire::psv::ROSTER_HEADER;
 use ed25519_dalek::SigningKey;
 use zeroize::Zeroizing;
+
+/// Lines that [`found`] writes.
+const FOUNDING_LINES: usize = 3;
 
 /// What the operator chose, defaults filled in.
 #[derive(Clone, Debug)]
@@ -65,7 +68,7 @@ pub fn found(host: &dyn Host, layout: &Layout, founding: &Founding) -> Result<Id
 
 fn refuse_founded(disk: &Disk<'_>) -> Result<(), Failure> {
     for path in [disk.layout.committed(), disk.layout.root()] {
-        if disk.length(&path)?.is_some() {
+        if disk.length(&path)?.is_some() && !is_unfinished(disk)? {
             return Err(Failure::failed(format!(
                 "{} already holds a federation",
                 disk.layout.dir().display()
@@ -74,6 +77,18 @@ fn refuse_founded(disk: &Disk<'_>) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// `tick.json` is what `init` writes last: without it, and with no line but its own, it was cut off.
+fn is_unfinished(disk: &Disk<'_>) -> Result<bool, Failure> {
+    if disk.length(&disk.layout.tick())?.is_some() {
+        return Ok(false);
+    }
+    let most = FOUNDING_LINES as u64 * (LINE_BYTES_MAX as u64 + 1) + 1;
+    let present = disk.length(&disk.layout.journal())?.is_some();
+    let span = Span { from: 0, most };
+    let lines = if present { disk.read_span(&disk.layout.journal(), span)? } else { Vec::new() };
+    Ok(lines.iter().filter(|byte| **byte == b'\n').count() <= FOUNDING_LINES)
 }
 
 /// Makes a seed under `keys/` unless it is there.
