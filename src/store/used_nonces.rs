@@ -11,8 +11,9 @@ use crate::host::{Keep, Readers};
 use crate::journal::nonces::PER_NODE_MAX;
 use crate::protocol::member::NodeId;
 
-/// How long after the file was lost signed writes wait: twice the window, in seconds.
-pub const WAIT_S: u64 = 2 * SKEW_S_MAX;
+/// How long after the file was lost signed writes wait, in seconds: twice the window, both ends of
+/// which are in it.
+pub const WAIT_S: u64 = 2 * SKEW_S_MAX + 1;
 /// The file is written anew without what is over, once it is this long.
 const REWRITE_BYTES: usize = 256 * 1024;
 const MAGIC: &str = "# crowny-fed nonces";
@@ -31,16 +32,16 @@ impl UsedNonces {
     /// waits until an operator looks.
     pub fn load(disk: &Disk<'_>, now_s: u64) -> Result<UsedNonces, Failure> {
         let path = disk.layout.used_nonces();
-        let Some(text) = disk.read_text(&path)? else {
+        let Some(bytes) = disk.read(&path)? else {
             let begun = UsedNonces { since_s: now_s, pruned_s: 0, seen: Vec::new(), bytes: 0 };
             begun.rewrite(disk)?;
             return Ok(begun);
         };
-        let used = UsedNonces::parse(&text).ok_or_else(|| {
+        let used = UsedNonces::parse(&bytes).ok_or_else(|| {
             Failure::failed(format!("{} does not read", path.display()))
-                .hint("remove it: signed writes then wait 600 s, and no replay gets through")
+                .hint("remove it: signed writes then wait ten minutes, and no replay gets through")
         })?;
-        if used.bytes < text.len() {
+        if used.bytes < bytes.len() {
             disk.cut(&path, used.bytes as u64)?;
         }
         Ok(used)
@@ -59,14 +60,13 @@ impl UsedNonces {
 
     /// Whether this request was answered before, or is from a time already forgotten.
     pub fn holds(&self, node: &NodeId, nonce: &str, ts: u64) -> bool {
-        ts < self.pruned_s
-            || self.seen.iter().any(|(_, seen, by)| seen == nonce && by == node.as_str())
+        ts < self.pruned_s || self.seen.iter().any(|(_, seen, by)| seen == nonce && is_by(by, node))
     }
 
     /// Whether the node has used up its share of the window.
     pub fn is_full(&self, node: &NodeId, now_s: u64) -> bool {
         let live =
-            self.seen.iter().filter(|(ts, _, by)| by == node.as_str() && ts + SKEW_S_MAX >= now_s);
+            self.seen.iter().filter(|(ts, _, by)| is_by(by, node) && ts + SKEW_S_MAX >= now_s);
         live.count() >= PER_NODE_MAX
     }
 
@@ -97,19 +97,25 @@ impl UsedNonces {
         disk.put(&disk.layout.used_nonces(), text.as_bytes(), (Keep::Durable, Readers::Owner))
     }
 
-    fn parse(text: &str) -> Option<UsedNonces> {
-        let (head, rest) = text.split_once('\n')?;
+    /// Only whole lines are read: a torn one may end inside a letter.
+    fn parse(bytes: &[u8]) -> Option<UsedNonces> {
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n')? + 1;
+        let (head, rest) = std::str::from_utf8(&bytes[..whole]).ok()?.split_once('\n')?;
         let number = |name: &str| {
             head.split(' ').find_map(|word| word.strip_prefix(name)).and_then(|n| n.parse().ok())
         };
         if !head.starts_with(MAGIC) {
             return None;
         }
-        let whole = rest.rfind('\n').map_or(0, |end| end + 1);
-        let seen = rest[..whole].lines().map(parse_entry).collect::<Option<Vec<_>>>()?;
-        let bytes = head.len() + 1 + whole;
-        Some(UsedNonces { since_s: number("since=")?, pruned_s: number("pruned=")?, seen, bytes })
+        let seen = rest.lines().map(parse_entry).collect::<Option<Vec<_>>>()?;
+        let (since_s, pruned_s) = (number("since=")?, number("pruned=")?);
+        Some(UsedNonces { since_s, pruned_s, seen, bytes: whole })
     }
+}
+
+/// Names that differ only in case are one node.
+fn is_by(by: &str, node: &NodeId) -> bool {
+    by.eq_ignore_ascii_case(node.as_str())
 }
 
 fn render_entry((ts, nonce, node): &(u64, String, String)) -> String {
