@@ -26,10 +26,11 @@ pub fn find(
     warnings: &mut Vec<String>,
 ) -> Result<Option<Secret>, Failure> {
     let path = disk.layout.node_keys();
-    let text = Zeroizing::new(disk.read_text(&path)?.unwrap_or_default());
+    let bytes = Zeroizing::new(disk.read(&path)?.unwrap_or_default());
     let mut found = None;
-    for (number, line) in (1..).zip(text.lines()) {
-        let stored = serde_json::from_str::<Stored>(line).ok();
+    let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
+    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
+        let stored = serde_json::from_slice::<Stored>(line).ok();
         let Some((stored, key)) = stored.and_then(|s| unhex(&s.key).map(|key| (s, key))) else {
             warnings.push(format!(
                 "{} line {number} holds no key of at least {KEY_BYTES_MIN} bytes; it is set aside",
@@ -51,11 +52,15 @@ pub fn add(disk: &Disk<'_>, (node, kid): (&NodeId, &str), key: &Secret) -> Resul
     let mut line =
         Zeroizing::new(serde_json::to_string(&stored).expect("strings have a JSON form"));
     line.push('\n');
-    let length = disk.length(&path)?;
-    match length {
+    match disk.read(&path)?.map(Zeroizing::new) {
         // Created with its mode, so that it is never readable by others, not even for a moment.
         None => disk.put(&path, line.as_bytes(), (Keep::Durable, Readers::Owner)),
-        Some(at) => {
+        Some(held) => {
+            // A crash may have torn the last line: it ends here, or it would swallow this one.
+            if !held.is_empty() && !held.ends_with(b"\n") {
+                line.insert(0, '\n');
+            }
+            let at = held.len() as u64;
             let change =
                 Change::Append { path: &path, at, bytes: line.as_bytes(), keep: Keep::Durable };
             disk.host.change(change).map_err(|error| {
