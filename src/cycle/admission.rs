@@ -29,6 +29,7 @@ use crate::store::log_keys;
 use crate::store::shared_keys;
 use crate::store::used_nonces::UsedNonces;
 use crate::store::view::View;
+use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
 
 /// What an accepted request is answered with.
@@ -86,13 +87,14 @@ impl<'a> Desk<'a> {
         answer_at: u64,
     ) -> Result<Accepted, Refusal> {
         let first = self.ledger.tip().size;
+        // Before the commit: what cannot be signed must not become a line.
+        self.log_keys()?;
         self.ledger.append(drafts, self.now_s).map_err(unavailable)?;
         self.publish(first + answer_at)
     }
 
     fn publish(&mut self, seq: u64) -> Result<Accepted, Refusal> {
-        let fold = self.ledger.fold();
-        let keys = log_keys::signing(&self.disk, &self.identity, fold, self.now_s).map_err(unavailable)?;
+        let keys = self.log_keys()?;
         self.ledger.publish(&keys).map_err(unavailable)?;
         let (fold, floor) = (self.ledger.fold(), self.ledger.floor());
         self.identity.follow(&self.disk, fold, &floor.note).map_err(unavailable)?;
@@ -110,15 +112,28 @@ impl<'a> Desk<'a> {
             (self.ledger.floor(), generation),
         )
         .map_err(unavailable)?;
-        self.told(seq)
+        answer(&View::open(self.disk).map_err(unavailable)?, seq)
     }
 
-    /// The answer for a line that is published.
-    pub(super) fn told(&self, seq: u64) -> Result<Accepted, Refusal> {
+    /// The answer for a line that is there already. One that a crash kept from being published is
+    /// published first: who asks again must not have to wait for a tick.
+    pub(super) fn told(mut self, seq: u64) -> Result<Accepted, Refusal> {
         let view = View::open(self.disk).map_err(unavailable)?;
-        let hash = view.line(seq).map_err(unavailable)?.leaf;
-        Ok(Accepted { seq, hash, checkpoint: view.note })
+        if view.checkpoint.size < self.ledger.tip().size {
+            return self.publish(seq);
+        }
+        answer(&view, seq)
     }
+
+    fn log_keys(&self) -> Result<Vec<SigningKey>, Refusal> {
+        log_keys::signing(&self.disk, &self.identity, self.ledger.fold(), self.now_s)
+            .map_err(unavailable)
+    }
+}
+
+fn answer(view: &View<'_>, seq: u64) -> Result<Accepted, Refusal> {
+    let hash = view.line(seq).map_err(unavailable)?.leaf;
+    Ok(Accepted { seq, hash, checkpoint: view.note.clone() })
 }
 
 /// One signed request of a kind in [`KINDS`].

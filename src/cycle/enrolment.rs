@@ -128,7 +128,8 @@ pub fn enroll(host: &dyn Host, config: &Config, body: &[u8]) -> Result<Accepted,
     check_ts(envelope.ts, desk.now_s)?;
     if let Some(burned) = desk.ledger.fold().keys.burned(&invite.secret_sha256) {
         if burned.nonce == request.nonce && burned.kid == offered.kid {
-            return desk.told(burned.seq);
+            let seq = burned.seq;
+            return desk.told(seq);
         }
         return Err(Refusal::Replay(format!(
             "the invitation was used: it made line {}",

@@ -26,7 +26,9 @@ pub(super) fn refusal(refusal: &Refusal) -> Response {
         Refusal::Replay(_) => (409, "nonce-used", None),
         Refusal::Conflict(_) => (409, "conflict", None),
         Refusal::TooMany(_) => (429, "too-many-lines", None),
-        Refusal::Unavailable(_) => (503, "not-now", Some("nothing was written; try again")),
+        Refusal::Unavailable(_) => {
+            (503, "not-now", Some("send the same request again later: it makes at most one line"))
+        }
     };
     let problem = Problem::new(status, error, refusal.to_string());
     Response::problem(&match hint {
