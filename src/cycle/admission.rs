@@ -18,7 +18,7 @@ use crate::journal::merkle::Hash;
 use crate::journal::nonces::PER_NODE_MAX;
 use crate::journal::record::{Record, Rotate};
 use crate::journal::replay::Fold;
-use crate::protocol::member::{Liveness, NodeId};
+use crate::protocol::member::{Incarnation, Liveness, NodeId};
 use crate::protocol::memory::Memory;
 use crate::protocol::registration::{Admission, Reason, admit, check_target};
 use crate::store::disk::Disk;
@@ -41,6 +41,9 @@ pub struct Accepted {
     pub hash: Hash,
     /// The signed checkpoint that covers it.
     pub checkpoint: String,
+    /// After an enrolment: where the node stands, so that a new machine goes on above a lost one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<Incarnation>,
 }
 
 /// Kinds of line that members submit.
@@ -132,8 +135,13 @@ impl<'a> Desk<'a> {
 }
 
 fn answer(view: &View<'_>, seq: u64) -> Result<Accepted, Refusal> {
-    let hash = view.line(seq).map_err(unavailable)?.leaf;
-    Ok(Accepted { seq, hash, checkpoint: view.note.clone() })
+    let placed = view.line(seq).map_err(unavailable)?;
+    let member = match Record::of(&placed.line) {
+        Record::Enroll(enroll) => view.fold.membership.member(&enroll.node),
+        _ => None,
+    };
+    let incarnation = member.map(|member| member.standing.incarnation);
+    Ok(Accepted { seq, hash: placed.leaf, checkpoint: view.note.clone(), incarnation })
 }
 
 /// One signed request of a kind in [`KINDS`].

@@ -135,17 +135,18 @@ pub fn join(
         services: Vec::new(),
         id,
     };
-    enrol(&disk, invite, &identity)?;
-    if Identity::load(&disk)?.is_none() {
-        identity.store(&disk)?;
-    }
+    let standing = enrol(&disk, invite, &identity)?;
+    let mut identity = Identity::load(&disk)?.unwrap_or(identity);
+    identity.incarnation = identity.incarnation.max(standing);
+    identity.store(&disk)?;
     let accepted = say(host, config, &Word::Register(offer.clone()))?;
     disk.remove(&disk.layout.key("enrolment-nonce"))?;
     Ok(accepted)
 }
 
-/// The nonce is kept until all is done: an interrupted enrolment is the same request again.
-fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<(), Failure> {
+/// The nonce is kept until all is done: an interrupted enrolment is the same request again. Returns
+/// the incarnation that the anchor holds of this node, perhaps from a machine that was lost.
+fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<Incarnation, Failure> {
     make_key(disk, "node")?;
     let nonce = kept_nonce(disk)?;
     let ts = disk.host.clock().wall_ms / 1_000;
@@ -169,7 +170,7 @@ fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<(), Fa
         sig: Some(keys::encode_sig(&*mac::mac(&*bootstrap, &[&signed]))),
         proof,
     };
-    post(disk.host, (&identity.anchors, "enroll", &envelope))?;
+    let answer = post(disk.host, (&identity.anchors, "enroll", &envelope))?;
     if invite.alg == mac::HMAC_SHA256 {
         let shared = mac::node_key(&bootstrap, &nonce);
         let hex: Zeroizing<String> =
@@ -177,7 +178,7 @@ fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<(), Fa
         let text = Zeroizing::new(format!("{}\n", *hex));
         disk.put(&disk.layout.key("shared"), text.as_bytes(), (Keep::Durable, Readers::Owner))?;
     }
-    Ok(())
+    Ok(accepted(answer)?.incarnation.unwrap_or_default())
 }
 
 fn kept_nonce(disk: &Disk<'_>) -> Result<String, Failure> {
@@ -297,7 +298,10 @@ fn deliver(
         return admission::submit(host, config, kind, envelope.render().as_bytes())
             .map_err(refused);
     }
-    let answer = post(host, (&identity.anchors, kind, envelope))?;
+    accepted(post(host, (&identity.anchors, kind, envelope))?)
+}
+
+fn accepted(answer: Value) -> Result<Accepted, Failure> {
     serde_json::from_value(answer)
         .map_err(|error| Failure::failed(format!("the anchor's answer does not read: {error}")))
 }
