@@ -56,7 +56,7 @@ struct Claims {
 /// Reads a request body. The error is a sentence for a 400.
 pub fn parse(body: &[u8]) -> Result<Envelope, String> {
     let text = std::str::from_utf8(body).map_err(|_| "the body is not UTF-8".to_owned())?;
-    json::check(text).map_err(|error| format!("the body is not strict JSON: {error}"))?;
+    json::check_object(text).map_err(|error| format!("the body is not strict JSON: {error}"))?;
     let sent: Sent = serde_json::from_str(text).map_err(|error| format!("the body: {error}"))?;
     if ![ED25519, HMAC_SHA256].contains(&sent.mode.as_str()) {
         return Err(format!(
@@ -67,7 +67,7 @@ pub fn parse(body: &[u8]) -> Result<Envelope, String> {
     if !is_nonce(&sent.nonce) {
         return Err(format!("nonce, expected a string of {NONCE_DIGITS} lower-case hex digits"));
     }
-    json::check(&sent.payload)
+    json::check_object(&sent.payload)
         .map_err(|error| format!("the payload is not strict JSON: {error}"))?;
     Ok(Envelope {
         mode: sent.mode,

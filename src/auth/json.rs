@@ -16,6 +16,13 @@ pub fn check(text: &str) -> Result<(), String> {
     serde_json::from_str::<Strict>(text).map(|_| ()).map_err(|error| error.to_string())
 }
 
+/// The same, and it must be an object: a list in the order of the fields reads as one, too.
+pub fn check_object(text: &str) -> Result<(), String> {
+    check(text)?;
+    let begins = text.trim_start_matches([' ', '\t', '\r', '\n']).starts_with('{');
+    if begins { Ok(()) } else { Err("expected an object".to_owned()) }
+}
+
 struct Strict;
 
 impl<'de> Deserialize<'de> for Strict {
@@ -69,7 +76,7 @@ impl<'de> Visitor<'de> for Strict {
 
 #[cfg(test)]
 mod tests {
-    use super::check;
+    use super::{check, check_object};
 
     #[test]
     fn what_readers_may_understand_differently_is_refused() {
@@ -92,6 +99,12 @@ mod tests {
         for good in [r#"{"host":1,"Host":9007199254740991}"#, "[true,\"서울\"]", " {} "] {
             assert!(check(good).is_ok(), "{good}");
         }
+    }
+
+    #[test]
+    fn a_list_is_no_object() {
+        assert!(check_object(" {} ").is_ok());
+        assert!(check_object("[1]").is_err() && check_object("\"{}\"").is_err());
     }
 
     #[test]
