@@ -54,6 +54,8 @@ struct Check<'a> {
     depth: Depth,
     floor: Floor,
     frontier: Frontier,
+    /// The signed lines end elsewhere than the floor says.
+    misled: bool,
     /// The first line that its tile has another hash for: which of them is wrong shows at the root.
     differs: Option<(Tile, Place)>,
     fold: Fold,
@@ -75,6 +77,7 @@ pub fn audit(disk: &Disk<'_>, depth: Depth) -> Result<Audit, Failure> {
         depth,
         floor,
         frontier: Frontier::new(),
+        misled: false,
         differs: None,
         fold: Fold::default(),
         bundle: Vec::new(),
@@ -116,6 +119,7 @@ impl Check<'_> {
             return Ok(());
         }
         self.frontier.push(step.tip.head);
+        self.misled |= step.tip.size == self.floor.size && !floor::ends_at(&self.floor, step);
         if self.depth == Depth::Full {
             self.author(step)?;
             self.bundled(step)?;
@@ -139,6 +143,7 @@ impl Check<'_> {
             None if root != self.floor.root => {
                 Err(floor::unlike_signed(self.disk, &self.floor, root))
             }
+            None if self.misled => Err(floor::misleads(self.disk)),
             _ => Ok(()),
         }
     }

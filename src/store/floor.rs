@@ -2,7 +2,7 @@
 
 use super::disk::Disk;
 use super::identity::Identity;
-use super::scan::{self, End, Start};
+use super::scan::{self, End, Start, Step};
 use crate::auth::vkey::VerifierKey;
 use crate::error::Failure;
 use crate::host::{Keep, Readers};
@@ -149,6 +149,20 @@ fn unfounded(disk: &Disk<'_>, identity: &Identity) -> Result<Floor, Failure> {
         size: 0,
         ts: 0,
     })
+}
+
+/// Whether the last line under the floor is the one that the floor names.
+pub(super) fn ends_at(floor: &Floor, step: Step<'_>) -> bool {
+    step.tip.head == floor.head && step.at + step.raw.len() as u64 + 1 == floor.bytes
+}
+
+/// The lines are those that were signed, but the floor names another end. Only its note is signed.
+pub(super) fn misleads(disk: &Disk<'_>) -> Failure {
+    Failure::integrity(format!(
+        "{} does not name the end of the lines that it signed",
+        disk.layout.committed().display()
+    ))
+    .hint("remove it: federation-root.txt then is the floor")
 }
 
 /// A line under the floor is not what was signed.

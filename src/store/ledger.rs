@@ -9,7 +9,7 @@ use super::disk::Disk;
 use super::draft::Draft;
 use super::identity::Identity;
 use super::index::{self, Place};
-use super::scan::{self, End, Start, Step};
+use super::scan::{self, End, Start};
 use super::tree::{self, ReadError};
 use super::{floor, rebuild};
 use crate::error::Failure;
@@ -183,8 +183,8 @@ impl<'a> Ledger<'a> {
         if length > start.bytes {
             end = scan::walk(&disk, start, u64::MAX, &mut |step| {
                 fold.apply(step.line);
-                if step.tip.size == floor.size {
-                    expect_floor(&disk, &floor, step)?;
+                if step.tip.size == floor.size && !floor::ends_at(&floor, step) {
+                    return Err(rebuild::misplaced(&disk, &floor, step.into()));
                 }
                 if step.line.seq >= floor.size {
                     fresh.push(Fresh { raw: step.raw.to_vec(), place: step.into() });
@@ -363,15 +363,6 @@ impl<'a> Ledger<'a> {
             (Keep::Durable, Readers::Usual),
         )
     }
-}
-
-/// The last line under the floor must be the one that was signed.
-fn expect_floor(disk: &Disk<'_>, floor: &Floor, step: Step<'_>) -> Result<(), Failure> {
-    let ends_at = step.at + step.raw.len() as u64 + 1;
-    if step.tip.head == floor.head && ends_at == floor.bytes {
-        return Ok(());
-    }
-    Err(floor::changed(disk, step.line.seq, step.at, "it is not the line that was signed"))
 }
 
 /// The snapshot where it fits the floor, else line 0.

@@ -1,8 +1,8 @@
 //! What is derived, made anew from the journal; and the journal held against what is derived.
 
 use super::disk::Disk;
-use super::floor::{changed, damage, unlike_signed};
-use super::index;
+use super::floor::{changed, damage, misleads, unlike_signed};
+use super::index::{self, Place};
 use super::scan::{self, End, Start, Step};
 use super::tree::{self, ReadError};
 use crate::error::Failure;
@@ -146,6 +146,14 @@ fn lines_of_signed(
     }
 }
 
+/// The last line under the floor is not where and what the floor says: which of them is wrong?
+pub(super) fn misplaced(disk: &Disk<'_>, floor: &Floor, last: Place) -> Failure {
+    match walk_signed(disk, floor_origin(floor), floor, &mut |_| Ok(())) {
+        Ok(_) => misleads(disk),
+        Err(_) => changed(disk, last.seq, last.at, "it is not the line that was signed"),
+    }
+}
+
 /// What is wrong with a journal of which only `end` can be followed. A changed line is often seen
 /// at the next one; its tile knows better.
 pub(super) fn accused(disk: &Disk<'_>, floor: &Floor, end: &End) -> Failure {
@@ -156,7 +164,7 @@ pub(super) fn accused(disk: &Disk<'_>, floor: &Floor, end: &End) -> Failure {
     let last = end.tip.size.min(floor.size.saturating_sub(1));
     match bundle(disk, floor, last / TILE_WIDTH) {
         Err(ReadError::Wrong(failure)) => failure,
-        _ if all_there => changed(disk, last, end.bytes, "it ends before the signed length"),
+        _ if all_there => misleads(disk),
         _ => damage(disk, floor, end),
     }
 }
