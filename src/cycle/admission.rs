@@ -19,6 +19,7 @@ use crate::journal::nonces::PER_NODE_MAX;
 use crate::journal::record::{Record, Rotate};
 use crate::journal::replay::Fold;
 use crate::protocol::member::{Incarnation, Liveness, NodeId};
+use crate::protocol::membership::Drained;
 use crate::protocol::memory::Memory;
 use crate::protocol::registration::{Admission, Reason, admit, check_target};
 use crate::store::disk::Disk;
@@ -292,7 +293,9 @@ fn rules(desk: &Desk<'_>, record: &Record) -> Result<Option<u64>, Refusal> {
         }
         Record::Drain(drain) => {
             let member = fold.membership.member(&drain.node);
-            let same = member.is_some_and(|member| !drain.on && member.drain.is_none());
+            let wanted = drain.until.map_or(Drained::Open, Drained::Until);
+            let wanted = drain.on.then_some(wanted);
+            let same = member.is_some_and(|member| member.drain == wanted);
             Ok(member.filter(|_| same).map(|member| member.last_line))
         }
         Record::Rotate(rotate) => check_rotation(fold, rotate).map(|()| None),

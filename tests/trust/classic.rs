@@ -2,6 +2,7 @@
 
 use crate::harness::{Anchor, fed, run};
 use crate::member::{Key, Member, fresh_key, now_s};
+use crowny_fed::auth::envelope::Envelope;
 use serde_json::Value;
 use std::fs;
 
@@ -87,6 +88,25 @@ fn a_replay_is_refused_and_names_the_line_it_made() {
     assert_eq!((answer.status, &answer.json()["seq"]), (200, &seq));
     assert_eq!(anchor.lines().len() as u64, seq.as_u64().unwrap() + 1);
     anchor.refuses("/register", &same, 409);
+}
+
+#[test]
+fn a_word_that_changes_nothing_makes_no_line() {
+    let anchor = Anchor::start();
+    let member = anchor.enrol("n1");
+    let say = |path: &str, envelope: Envelope| {
+        let answer = anchor.post(path, &envelope.render());
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        answer.json()["seq"].clone()
+    };
+    let first = say("/register", member.register(now_s(), 0));
+    assert_eq!(say("/drain", member.drain(now_s(), false)), first);
+    let drains = say("/drain", member.drain(now_s(), true));
+    assert_eq!(say("/drain", member.drain(now_s(), true)), drains);
+    let left = say("/leave", member.leave(now_s(), 0));
+    assert_eq!(say("/leave", member.leave(now_s(), 0)), left);
+    assert_eq!(anchor.lines().len() as u64, left.as_u64().unwrap() + 1);
+    assert!(first.as_u64() < drains.as_u64() && drains.as_u64() < left.as_u64());
 }
 
 #[test]
