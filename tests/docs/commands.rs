@@ -29,7 +29,9 @@ fn verbs() -> BTreeMap<String, String> {
 fn command_lines(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = spans(text);
     for block in blocks(text) {
-        lines.extend(block.text.lines().map(str::to_owned));
+        // A comment, or the first line of a file of ours.
+        let told = block.text.lines().filter(|line| !line.starts_with('#'));
+        lines.extend(told.map(str::to_owned));
     }
     lines
 }

@@ -2,6 +2,7 @@
 //! an example is read by the program's own parsers.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic, unreachable_pub)] // tests meet the world and panic to fail
 
+mod bodies;
 mod commands;
 mod examples;
 mod links;

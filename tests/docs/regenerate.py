@@ -1,0 +1,148 @@
+#!/usr/bin/env python3
+"""Runs the README's sessions for real and puts what they print, and the files they leave, into the
+documents. Needs the program on PATH, curl, openssl, and /tmp/try free. Read the diff before you keep it.
+"""
+import base64, hashlib, hmac, json, re, subprocess, sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+TRY = Path("/tmp/try")
+MARK = "\x1e"
+# After the README's sessions, before their clean-up: what the examples of formats.md show beside.
+MORE = r"""
+crowny-fed invite gw4 --service api --dir /tmp/try/fed > /tmp/try/invitation
+bash fixtures/register.sh /tmp/try/gw4 http://127.0.0.1:18004 api http://127.0.0.1:18004 < /tmp/try/invitation > /tmp/try/answers
+crowny-fed invite gw5 --alg hmac-sha256 --dir /tmp/try/fed | crowny-fed join --url http://127.0.0.1:18005 --dir /tmp/try/gw5 -
+crowny-fed drain --off --dir /tmp/try/gw5
+crowny-fed leave --dir /tmp/try/gw5
+crowny-fed grant edge gw4 --dir /tmp/try/fed
+crowny-fed rotate-key --log --dir /tmp/try/fed
+kill %2
+crowny-fed tick --dir /tmp/try/fed
+curl -s -H 'Content-Type: application/json' --data-binary @/tmp/try/gw4/register.json http://127.0.0.1:18000/register > /tmp/try/refused
+curl -s http://127.0.0.1:18000/q/health > /tmp/try/health
+curl -s -H 'Accept: application/json' http://127.0.0.1:18000/q/peers > /tmp/try/peers
+curl -s http://127.0.0.1:18000/head > /tmp/try/head
+curl -s 'http://127.0.0.1:18000/proof?node=gw4' > /tmp/try/proof
+curl -s 'http://127.0.0.1:18000/consistency?old=8&new=18' > /tmp/try/consistency
+curl -s http://127.0.0.1:18000/verify > /tmp/try/verify
+cp -r /tmp/try/fed /tmp/try/kept
+"""
+
+
+def session(readme):
+    """The README's commands in order, up to the installation."""
+    part = readme.split("\n## A session to paste")[1].split("\n## ")[0]
+    blocks = re.findall(r"```console\n(.*?)```", part, re.S)
+    return [line[2:] for block in blocks for line in block.splitlines() if line.startswith("$ ")]
+
+
+def run(commands):
+    """What each command prints, standard error included."""
+    script = "exec 2>&1; set -m\n"
+    for number, command in enumerate(commands):
+        wait = "sleep 1\n" if command.endswith("&") else ""
+        script += f"printf '{MARK}{number}\\n'\n{command}\n{wait}"
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, cwd=ROOT)
+    printed = {}
+    for part in ran.stdout.split(MARK)[1:]:
+        number, _, text = part.partition("\n")
+        kept = [line for line in text.splitlines() if not re.match(r"\[\d+\][+-]? ", line)]
+        printed[int(number)] = "".join(f"{line}\n" for line in kept)
+    return printed
+
+
+def put_printed(document, printed):
+    """Replaces the output below each command of the sessions."""
+    head, rest = document.split("\n## A session to paste" if "## A session" in document else "\n## 붙여 넣어 볼 세션", 1)
+    part, tail = rest.split("\n## ", 1)
+    number = 0
+
+    def block(match):
+        nonlocal number
+        text = ""
+        for line in match.group(1).splitlines():
+            if line.startswith("$ "):
+                text += f"{line}\n{printed[number]}"
+                number += 1
+        return f"```console\n{text}```"
+
+    title = document[len(head):len(document) - len(rest)]
+    return head + title + re.sub(r"```console\n(.*?)```", block, part, flags=re.S) + "\n## " + tail
+
+
+def put_examples(document, examples):
+    """Replaces the fenced blocks below each heading, in order."""
+    examples = {name: list(blocks) for name, blocks in examples.items()}
+    kept, blocks, fenced = [], [], False
+    for line in document.splitlines():
+        if line.startswith("```"):
+            fenced = not fenced
+            kept.append(line)
+            if fenced and blocks:
+                kept.extend(blocks.pop(0).rstrip("\n").split("\n"))
+                replaced = True
+            elif fenced:
+                replaced = False
+        elif not fenced or not replaced:
+            kept.append(line)
+            if not fenced and line.startswith("#"):
+                assert not blocks, f"too few blocks above {line}"
+                blocks = next((found for name, found in examples.items() if name in line), [])
+    return "\n".join(kept) + "\n"
+
+
+def wrapped(hexadecimal):
+    return "".join(hexadecimal[at:at + 64] + "\n" for at in range(0, len(hexadecimal), 64))
+
+
+def examples():
+    text = lambda path: (TRY / path).read_text()
+    line = lambda path: text(path).rstrip("\n") + "\n"
+    kept = {name: [text(f"kept/{name}")] for name in [
+        "피어목록.psv", "피어상태.psv", "federated-routes.txt", "freshness.json", "nodes.ndjson", "head.txt",
+        "federation-root.txt", "tick.json", "invites.ndjson", "node-keys.ndjson", "used-nonces.log"]}
+    for name in ["state/committed.json", "snapshot.json"]:
+        kept[name] = [line(f"kept/{name}")]
+    kept["self.json"] = [text("kept/self.json"), text("gw3/self.json")]
+    drain = next(entry for entry in map(json.loads, text("kept/nodes.ndjson").splitlines()) if entry["type"] == "drain")
+    media = "application/vnd.crowny-fed.drain.v1+json"
+    pae = f"DSSEv1 {len(media)} {media} {len(drain['payload'].encode())} {drain['payload']}"
+    invitation = text("invitation").strip()
+    invited = json.loads(base64.urlsafe_b64decode(invitation[5:] + "=="))
+    secret = base64.urlsafe_b64decode(invited["secret"] + "==")
+    named = "crowny-fed/bootstrap/v1" + invited["vkey"].split("+")[0] + invited["node"]
+    answers = text("answers").splitlines()
+    return {
+        **kept,
+        "What is signed": [pae + "\n", wrapped(pae.encode().hex())],
+        "`POST /register`": [line("gw4/register.json"), answers[1] + "\n"],
+        "`POST /enroll`": [
+            invitation + "\n", json.dumps(invited, separators=(",", ":")) + "\n",
+            hmac.new(secret, named.encode(), hashlib.sha256).hexdigest() + "\n",
+            line("gw4/enroll.json"), answers[0] + "\n"],
+        "Refusals": [line("refused")], "`GET /q/health`": [line("health")], "`GET /q/peers`": [line("peers")],
+        "`GET /head`": [line("head")], "`GET /proof`": [line("proof")],
+        "`GET /consistency`": [line("consistency")], "`GET /verify`": [line("verify")],
+    }
+
+
+def main():
+    if TRY.exists():
+        sys.exit(f"{TRY} is in the way")
+    english, korean, formats = (ROOT / name for name in ["README.md", "README.ko.md", "docs/formats.md"])
+    commands = session(english.read_text())
+    end = next(at for at in range(len(commands) - 1, 0, -1) if commands[at].startswith("kill "))
+    more = MORE.strip().splitlines()
+    printed = run(commands[:end] + more + commands[end:-1])
+    for at in range(end, end + len(more)):
+        print(f"$ {more[at - end]}\n{printed.pop(at)}", end="")
+    told = dict(enumerate(printed[at] for at in sorted(printed)))
+    told[end] = told[len(commands) - 1] = ""  # the clean-up, which here has one job less to end
+    formats.write_text(put_examples(formats.read_text(), examples()))
+    for readme in [english, korean]:
+        readme.write_text(put_printed(readme.read_text(), told))
+    subprocess.run(["bash", "-c", commands[-1]], check=True)
+
+
+main()
