@@ -47,7 +47,9 @@ impl Protected {
     /// Refuses a path (absolute, links resolved) that may not be written.
     pub fn refuse_path(&self, path: &Path) -> Result<(), Failure> {
         let carries = |label: &&String| {
-            path.components().any(|part| part.as_os_str().to_str() == Some(label))
+            path.components().any(|part| {
+                part.as_os_str().to_str().is_some_and(|part| part.eq_ignore_ascii_case(label))
+            })
         };
         let reason = if let Some(held) = self.paths.iter().find(|held| path.starts_with(held)) {
             format!("{} is protected ({})", path.display(), held.display())
@@ -79,7 +81,7 @@ mod tests {
         let dir = Path::new("/x/d");
         let mut protected = Protected::new(dir, &["/srv/live".into(), "prod".into()], &[9999]);
         protected.add_gateway(Path::new("/etc/gw/gateway.yaml"), dir);
-        let out = ["/etc/gw/gateway.yaml", "/etc/gw/x", "/srv/live/a", "/a/gwlive/b", "/a/prod"];
+        let out = ["/etc/gw/gateway.yaml", "/etc/gw/x", "/srv/live/a", "/a/gwlive/b", "/a/GWLIVE", "/a/prod"];
         for path in out {
             assert!(protected.refuse_path(Path::new(path)).is_err(), "{path}");
         }

@@ -9,6 +9,7 @@ use crate::host::owner::{self, Trespass};
 use crate::host::path;
 use crate::host::real::RealHost;
 use crate::host::{Host, Span};
+use crate::layout::CONFIG;
 use crate::store::disk::Disk;
 use std::path::{Path, PathBuf};
 
@@ -111,20 +112,36 @@ fn assemble(
     config::assemble(common, peers, text.as_deref(), here)
 }
 
-/// Law 1: no output path may be, lie in or link to what is protected.
+/// Law 1: no output path may be, lie in or link to what is protected, and nothing in our folder may
+/// lead there.
 fn refuse_protected(config: &Config) -> Result<(), Failure> {
     let mut protected = config.protected.clone();
     protected.paths.extend(config.protected.paths.iter().map(|held| path::resolve(held)));
-    for output in [config.layout.dir(), config.status.as_path()] {
+    let layout = &config.layout;
+    let mut outputs = vec![layout.dir().to_owned(), config.status.clone()];
+    for folder in [layout.dir().to_owned(), layout.state(), layout.tile("tile")] {
+        let names = host(None).names(&folder).unwrap_or_default();
+        outputs.extend(names.iter().filter(|name| !is_input(name)).map(|name| folder.join(name)));
+    }
+    for output in &outputs {
         protected.refuse_path(output)?;
         protected.refuse_path(&path::resolve(output))?;
     }
     Ok(())
 }
 
+/// What operators write and we only read; it may be a link to wherever they keep it.
+fn is_input(name: &str) -> bool {
+    name == CONFIG || name.ends_with(".psv") || name.ends_with(".pem") || name.ends_with(".yaml")
+}
+
 fn refuse_foreign(config: &Config) -> Result<(), Failure> {
     let layout = &config.layout;
     refuse(layout.dir(), owner::check)?;
+    let ours = host(None).names(layout.dir()).unwrap_or_default();
+    ours.iter()
+        .filter(|name| !is_input(name))
+        .try_for_each(|name| refuse(&layout.dir().join(name), owner::check))?;
     let secrets = [layout.keys(), layout.state(), layout.invites(), layout.node_keys()];
     secrets.iter().try_for_each(|path| refuse(path, owner::check_secret))?;
     let keys = host(None).names(&layout.keys()).unwrap_or_default();

@@ -58,7 +58,11 @@ pub(super) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
 
 /// Messages may quote other people's bytes: they stay on one line.
 fn one_line(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { c.escape_default().to_string() } else { c.to_string() })
-        .collect()
+    // Bidirectional marks could turn a message around on the screen.
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let shown = |c: char| match c.is_control() || turns(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().map(shown).collect()
 }

@@ -9,6 +9,7 @@ use crate::http::router::peer_json;
 use crate::protocol::memory::Memory;
 use crate::protocol::suspicion;
 use crate::store::disk::Disk;
+use crate::store::floor;
 use crate::store::identity::Identity;
 use crate::store::view::View;
 use crate::wire::freshness::Freshness;
@@ -80,6 +81,7 @@ fn troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
         }
     }
     troubles.extend(roster_troubles(context));
+    troubles.extend(journal_troubles(context, facts));
     let newer = facts.view.as_ref().map_or(0, |view| view.fold.not_understood);
     if newer > 0 {
         troubles.push(format!("upgrade needed: {newer} lines were written by a newer version"));
@@ -90,6 +92,29 @@ fn troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
             "this node offers no service, so its own gateway is not in the map: crowny-fed register --service name=url"
                 .to_owned(),
         );
+    }
+    troubles
+}
+
+/// What keeps the next tick or signed write from doing its work.
+fn journal_troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
+    let disk = context.disk();
+    let mut troubles: Vec<String> =
+        floor::refuse_convicted(&disk).err().map(|failure| failure.message).into_iter().collect();
+    let Some(view) = &facts.view else {
+        return troubles;
+    };
+    let held = disk.length(&disk.layout.journal()).ok().flatten().unwrap_or(0);
+    if held < view.bytes {
+        troubles.push(format!("the journal has {held} bytes, {} were signed: run verify", view.bytes));
+        return troubles;
+    }
+    let last = view.checkpoint.size.checked_sub(1).and_then(|seq| view.line(seq).ok());
+    let now_s = crate::host::Host::clock(&context.host).wall_ms / 1_000;
+    if let Some(ahead_s) = last.map(|last| last.line.ts.saturating_sub(now_s)).filter(|s| *s > 300) {
+        troubles.push(format!(
+            "the clock is {ahead_s} s behind the journal's last line: signed writes wait"
+        ));
     }
     troubles
 }

@@ -5,12 +5,12 @@
 //! nonce.
 
 use super::publish;
-use super::rounds::{PATIENCE, take_lock};
+use super::rounds::take_lock;
 use crate::auth::envelope::{self, Envelope};
 use crate::auth::gate::{Key, Refusal, SKEW_S_MAX, check_ts};
 use crate::auth::keys;
 use crate::config::Config;
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
 use crate::host::{Host, Lock};
 use crate::journal::keyring::KeyRecord;
 use crate::journal::line::{Author, SUBMITTED_BYTES_MAX};
@@ -32,6 +32,7 @@ use crate::store::used_nonces::UsedNonces;
 use crate::store::view::View;
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// What an accepted request is answered with.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,6 +48,9 @@ pub struct Accepted {
     pub incarnation: Option<Incarnation>,
 }
 
+/// How long a request waits for the append lock.
+const REQUEST_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Kinds of line that members submit.
 pub const KINDS: [&str; 4] = ["register", "leave", "drain", "rotate"];
 
@@ -61,22 +65,33 @@ pub(super) struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    /// Takes the append lock and opens the journal. Refuses where signed writes are not safe.
-    pub(super) fn open(disk: Disk<'a>, config: &'a Config) -> Result<Desk<'a>, Refusal> {
-        let identity = anchor_identity(&disk)?;
-        let busy = || Refusal::Unavailable("busy: another process works on the journal".to_owned());
-        let append = take_lock(disk.host, &config.layout.state(), PATIENCE)
-            .map_err(unavailable)?
-            .ok_or_else(busy)?;
-        let ledger = Ledger::open(disk, &identity, Mend::Yes).map_err(unavailable)?;
-        let now_s = disk.host.clock().wall_ms / 1_000;
-        let last_s = ledger.tip().ts;
-        if now_s + SKEW_S_MAX < last_s {
+    /// For a member's request: refuses at once where signed writes are not safe, since the one
+    /// thread that serves may not wait for long.
+    pub(super) fn for_request(disk: Disk<'a>, config: &'a Config) -> Result<Desk<'a>, Refusal> {
+        let wall_s = disk.host.clock().wall_ms / 1_000;
+        let desk = Desk::open(disk, config, REQUEST_PATIENCE).map_err(unavailable)?;
+        let last_s = desk.ledger.tip().ts;
+        if wall_s + SKEW_S_MAX < last_s {
             return Err(Refusal::Unavailable(format!(
-                "clock: this anchor's clock ({now_s}) is {} s behind its own last line; signed writes wait",
-                last_s - now_s
+                "clock: this anchor's clock ({wall_s}) is {} s behind its own last line; signed writes wait",
+                last_s - wall_s
             )));
         }
+        Ok(desk)
+    }
+
+    /// Takes the append lock and opens the journal.
+    pub(super) fn open(
+        disk: Disk<'a>,
+        config: &'a Config,
+        patience: Duration,
+    ) -> Result<Desk<'a>, Failure> {
+        let busy = || Failure::new(Kind::Busy, "another process works on the journal");
+        let append = take_lock(disk.host, &config.layout.state(), patience)?.ok_or_else(busy)?;
+        let identity = Identity::require(&disk)?;
+        let ledger = Ledger::open(disk, &identity, Mend::Yes)?;
+        let last_s = ledger.tip().ts;
+        let now_s = disk.host.clock().wall_ms / 1_000;
         // The line's own time, which never goes back: after a step of the clock a nonce that was
         // forgotten, or a key that was retired, must not be in time again.
         let now_s = now_s.max(last_s);
@@ -89,23 +104,22 @@ impl<'a> Desk<'a> {
         mut self,
         drafts: Vec<Draft>,
         answer_at: u64,
-    ) -> Result<Accepted, Refusal> {
+    ) -> Result<Accepted, Failure> {
         let first = self.ledger.tip().size;
         // Before the commit: what cannot be signed must not become a line.
         self.log_keys()?;
-        self.ledger.append(drafts, self.now_s).map_err(unavailable)?;
+        self.ledger.append(drafts, self.now_s)?;
         self.publish(first + answer_at)
     }
 
-    fn publish(&mut self, seq: u64) -> Result<Accepted, Refusal> {
+    fn publish(&mut self, seq: u64) -> Result<Accepted, Failure> {
         let keys = self.log_keys()?;
-        self.ledger.publish(&keys).map_err(unavailable)?;
+        self.ledger.publish(&keys)?;
         let (fold, floor) = (self.ledger.fold(), self.ledger.floor());
-        self.identity.follow(&self.disk, fold, &floor.note).map_err(unavailable)?;
+        self.identity.follow(&self.disk, fold, &floor.note)?;
         let memory: Option<Memory> = self
             .disk
-            .read(&self.config.layout.tick())
-            .map_err(unavailable)?
+            .read(&self.config.layout.tick())?
             .and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let generation = memory.map_or(0, |memory| memory.generation);
         let membership = &self.ledger.fold().membership;
@@ -114,29 +128,27 @@ impl<'a> Desk<'a> {
             &self.identity.origin,
             membership,
             (self.ledger.floor(), generation),
-        )
-        .map_err(unavailable)?;
-        answer(&View::open(self.disk).map_err(unavailable)?, seq)
+        )?;
+        answer(&View::open(self.disk)?, seq)
     }
 
     /// The answer for a line that is there already. One that a crash kept from being published is
     /// published first: who asks again must not have to wait for a tick.
-    pub(super) fn told(mut self, seq: u64) -> Result<Accepted, Refusal> {
-        let view = View::open(self.disk).map_err(unavailable)?;
+    pub(super) fn told(mut self, seq: u64) -> Result<Accepted, Failure> {
+        let view = View::open(self.disk)?;
         if view.checkpoint.size < self.ledger.tip().size {
             return self.publish(seq);
         }
         answer(&view, seq)
     }
 
-    fn log_keys(&self) -> Result<Vec<SigningKey>, Refusal> {
+    fn log_keys(&self) -> Result<Vec<SigningKey>, Failure> {
         log_keys::signing(&self.disk, &self.identity, self.ledger.fold(), self.now_s)
-            .map_err(unavailable)
     }
 }
 
-fn answer(view: &View<'_>, seq: u64) -> Result<Accepted, Refusal> {
-    let placed = view.line(seq).map_err(unavailable)?;
+fn answer(view: &View<'_>, seq: u64) -> Result<Accepted, Failure> {
+    let placed = view.line(seq)?;
     let member = match Record::of(&placed.line) {
         Record::Enroll(enroll) => view.fold.membership.member(&enroll.node),
         _ => None,
@@ -163,7 +175,7 @@ pub fn submit(
     authenticate((&disk, &published.fold), (kind, &envelope, &node), now_s)?;
     envelope.agrees(&identity.origin).map_err(Refusal::Malformed)?;
 
-    let desk = Desk::open(disk, config)?;
+    let desk = Desk::for_request(disk, config)?;
     let fold = desk.ledger.fold();
     let key = authenticate((&disk, fold), (kind, &envelope, &node), desk.now_s)?;
     check_ts(envelope.ts, desk.now_s)?;
@@ -173,11 +185,13 @@ pub fn submit(
     if record == Record::Unknown {
         return Err(Refusal::Malformed(format!("the payload is no {kind}: see docs/formats.md")));
     }
-    if let Some(seq) = rules(&desk, &record)? {
+    if let Some(seq) = rules(&desk, &record, &key)? {
         used.add(&disk, (&node, &envelope.nonce, envelope.ts), desk.now_s).map_err(unavailable)?;
-        return desk.told(seq);
+        return desk.told(seq).map_err(unavailable);
     }
-    if let Some(wait_s) = fold.pace.wait_s(&node, desk.now_s) {
+    // Whoever wants to go may, however fast it wrote before.
+    let pace = fold.pace.wait_s(&node, desk.now_s).filter(|_| kind != "leave");
+    if let Some(wait_s) = pace {
         return Err(Refusal::TooMany(format!("{node} writes too fast, try again in {wait_s} s")));
     }
     let sig = envelope.sig.clone().unwrap_or_default();
@@ -189,7 +203,7 @@ pub fn submit(
             "the line would have {bytes} bytes, limit {SUBMITTED_BYTES_MAX}"
         )));
     }
-    desk.commit(vec![draft], 0)
+    desk.commit(vec![draft], 0).map_err(unavailable)
 }
 
 fn anchor_identity(disk: &Disk<'_>) -> Result<Identity, Refusal> {
@@ -260,7 +274,7 @@ fn check_nonce(
 }
 
 /// `Ok(Some(seq))` where the journal says the same already.
-fn rules(desk: &Desk<'_>, record: &Record) -> Result<Option<u64>, Refusal> {
+fn rules(desk: &Desk<'_>, record: &Record, signer: &KeyRecord) -> Result<Option<u64>, Refusal> {
     let fold = desk.ledger.fold();
     match record {
         Record::Register(register) => {
@@ -298,12 +312,17 @@ fn rules(desk: &Desk<'_>, record: &Record) -> Result<Option<u64>, Refusal> {
             let same = member.is_some_and(|member| member.drain == wanted);
             Ok(member.filter(|_| same).map(|member| member.last_line))
         }
-        Record::Rotate(rotate) => check_rotation(fold, rotate).map(|()| None),
+        Record::Rotate(rotate) => check_rotation(fold, rotate, signer),
         _ => Err(Refusal::Malformed("members do not submit this kind".to_owned())),
     }
 }
 
-fn check_rotation(fold: &Fold, rotate: &Rotate) -> Result<(), Refusal> {
+/// `Some(seq)` where the key speaks for the node already: an answer that was lost is asked again.
+fn check_rotation(
+    fold: &Fold,
+    rotate: &Rotate,
+    signer: &KeyRecord,
+) -> Result<Option<u64>, Refusal> {
     if rotate.alg != keys::ED25519 {
         let why = format!(
             "alg '{}', a key is rotated to {} only",
@@ -318,10 +337,13 @@ fn check_rotation(fold: &Fold, rotate: &Rotate) -> Result<(), Refusal> {
         return Err(Refusal::Signature);
     }
     let held = fold.keys.of(&rotate.node).and_then(|keys| keys.current.key.as_ref());
-    if held == Some(&rotate.key) {
+    if held != Some(&rotate.key) {
+        return Ok(None);
+    }
+    if signer.key.as_ref() == held {
         return Err(Refusal::Conflict("this key speaks for the node already".to_owned()));
     }
-    Ok(())
+    Ok(fold.membership.member(&rotate.node).map(|member| member.last_line))
 }
 
 /// Loopback targets make sense only where the anchor itself lives on loopback, or an operator says so.

@@ -46,11 +46,9 @@ pub fn invite(host: &dyn Host, config: &Config, wanted: Wanted) -> Result<Invite
     let identity = require_anchor(&disk)?;
     let view = View::open(disk)?;
     let url = own_url(&view, &identity)?;
-    if let Some(twin) = view.fold.keys.twin(&wanted.node) {
-        return Err(Failure::failed(format!(
-            "'{}' differs from the member '{twin}' only in case",
-            wanted.node
-        )));
+    if wanted.node == identity.id {
+        return Err(Failure::failed("the anchor's own key is not replaced by an invitation")
+            .hint("crowny-fed rotate-key changes it while it is not lost"));
     }
     let held = view.fold.keys.of(&wanted.node).is_some_and(|keys| !keys.revoked);
     if held && !wanted.replace {
@@ -61,6 +59,8 @@ pub fn invite(host: &dyn Host, config: &Config, wanted: Wanted) -> Result<Invite
         .ok_or_else(|| Failure::new(Kind::Busy, "another process works on the journal"))?;
     let now_s = host.clock().wall_ms / 1_000;
     let mut open = invites::load(&disk, now_s)?;
+    // One that was burned stays until its time is over, so that its enrolment can be asked again.
+    open.retain(|held| held.node != wanted.node || view.fold.keys.burned(&held.secret_sha256).is_some());
     if open.len() >= OPEN_MAX {
         return Err(Failure::failed(format!(
             "{OPEN_MAX} invitations are open, which is the limit"
@@ -122,14 +122,14 @@ pub fn enroll(host: &dyn Host, config: &Config, body: &[u8]) -> Result<Accepted,
             invite.alg
         )));
     }
-    let desk = Desk::open(disk, config)?;
+    let desk = Desk::for_request(disk, config)?;
     envelope.agrees(&desk.identity.origin).map_err(Refusal::Malformed)?;
     let offered = offered_key(&request, &invite, &envelope, &node)?;
     check_ts(envelope.ts, desk.now_s)?;
     if let Some(burned) = desk.ledger.fold().keys.burned(&invite.secret_sha256) {
         if burned.nonce == request.nonce && burned.kid == offered.kid {
             let seq = burned.seq;
-            return desk.told(seq);
+            return desk.told(seq).map_err(unavailable);
         }
         return Err(Refusal::Replay(format!(
             "the invitation was used: it made line {}",
@@ -187,11 +187,6 @@ fn burn(
     nonce: String,
 ) -> Result<Accepted, Refusal> {
     let ring = &desk.ledger.fold().keys;
-    if let Some(twin) = ring.twin(node) {
-        return Err(Refusal::Conflict(format!(
-            "name held: '{node}' differs from '{twin}' only in case"
-        )));
-    }
     let held = ring.of(node).filter(|keys| !keys.revoked).map(|keys| keys.current.kid.clone());
     let mut drafts = Vec::new();
     if let Some(kid) = held {
@@ -213,7 +208,7 @@ fn burn(
         services: invite.services.clone(),
     })));
     let last = drafts.len() as u64 - 1;
-    desk.commit(drafts, last)
+    desk.commit(drafts, last).map_err(unavailable)
 }
 
 /// `grant`: binds a service name to a node, or takes that back. `None` where nothing changed.
@@ -233,6 +228,16 @@ pub fn grant(
 
 /// `revoke`: nobody speaks for the node from this line on. `None` where nobody did already.
 pub fn revoke(host: &dyn Host, config: &Config, node: &NodeId) -> Result<Option<u64>, Failure> {
+    let seq = revoke_key(host, config, node)?;
+    let disk = Disk { host, layout: &config.layout };
+    let mut open = invites::load(&disk, host.clock().wall_ms / 1_000)?;
+    let keys = View::open(disk)?.fold.keys;
+    open.retain(|held| held.node != *node || keys.burned(&held.secret_sha256).is_some());
+    invites::store(&disk, &open)?;
+    Ok(seq)
+}
+
+fn revoke_key(host: &dyn Host, config: &Config, node: &NodeId) -> Result<Option<u64>, Failure> {
     operate(host, config, |fold| {
         let keys = fold
             .keys
@@ -251,8 +256,9 @@ pub fn revoke(host: &dyn Host, config: &Config, node: &NodeId) -> Result<Option<
 pub fn rotate_log_key(host: &dyn Host, config: &Config) -> Result<u64, Failure> {
     let disk = Disk { host, layout: &config.layout };
     require_anchor(&disk)?;
-    let told = |refusal: Refusal| Failure::failed(refusal.to_string());
-    let desk = Desk::open(disk, config).map_err(told)?;
+    let _one_change = take_lock(host, &config.layout.keys(), PATIENCE)?
+        .ok_or_else(|| Failure::new(Kind::Busy, "another process of this member is at work"))?;
+    let desk = Desk::open(disk, config, PATIENCE)?;
     let origin = desk.identity.origin.clone();
     let log = desk.ledger.fold().log.clone();
     let epoch = log.as_ref().map_or(0, |log| log.epoch) + 1;
@@ -278,7 +284,7 @@ pub fn rotate_log_key(host: &dyn Host, config: &Config) -> Result<u64, Failure> 
         epoch,
         vkey,
     });
-    desk.commit(vec![signed(record, &origin, &old)], 0).map(|accepted| accepted.seq).map_err(told)
+    desk.commit(vec![signed(record, &origin, &old)], 0).map(|accepted| accepted.seq)
 }
 
 /// One line of the operator's own, written by the anchor.
@@ -289,14 +295,11 @@ fn operate(
 ) -> Result<Option<u64>, Failure> {
     let disk = Disk { host, layout: &config.layout };
     require_anchor(&disk)?;
-    let desk = Desk::open(disk, config).map_err(|refusal| Failure::failed(refusal.to_string()))?;
+    let desk = Desk::open(disk, config, PATIENCE)?;
     let Some(record) = decide(desk.ledger.fold())? else {
         return Ok(None);
     };
-    let accepted = desk.commit(vec![Draft::from(record)], 0);
-    accepted
-        .map(|accepted| Some(accepted.seq))
-        .map_err(|refusal| Failure::failed(refusal.to_string()))
+    desk.commit(vec![Draft::from(record)], 0).map(|accepted| Some(accepted.seq))
 }
 
 /// Who we are, if we serialise and sign.

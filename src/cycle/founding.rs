@@ -54,6 +54,10 @@ pub fn found(host: &dyn Host, layout: &Layout, founding: &Founding) -> Result<Id
     let _keys = take_lock(host, &layout.keys(), PATIENCE)?.ok_or_else(busy)?;
     let _state = take_lock(host, &layout.state(), PATIENCE)?.ok_or_else(busy)?;
     refuse_founded(&disk)?;
+    if let Some(member) = Identity::load(&disk)?.filter(|identity| !identity.is_anchor()) {
+        return Err(Failure::failed(format!("this folder is a member of '{}'", member.origin))
+            .hint("use another --dir for a federation of its own"));
+    }
     for name in ["log", "node", "recovery"] {
         make_key(&disk, name)?;
     }
@@ -158,8 +162,10 @@ fn write_first_lines(
 ) -> Result<(), Failure> {
     let clock = disk.host.clock();
     let now_s = clock.wall_ms / 1_000;
-    UsedNonces::found(&disk)?;
     let mut ledger = Ledger::open(disk, identity, Mend::Yes)?;
+    if disk.length(&disk.layout.used_nonces())?.is_none() {
+        UsedNonces::found(&disk)?;
+    }
     let drafts = first_lines(&disk, identity, founding, now_s)?;
     let missing = drafts.into_iter().skip(usize::try_from(ledger.tip().size).unwrap_or(usize::MAX));
     ledger.append(missing.collect(), now_s)?;

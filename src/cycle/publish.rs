@@ -32,7 +32,7 @@ pub fn map(
     }
     // Never below the size, never below what was published before, even if the map was lost.
     let before = last.map_or(0, |(generation, _)| generation).max(last_generation);
-    let generation = (before + 1).max(floor.size);
+    let generation = before.saturating_add(1).max(floor.size);
     let stamp = Stamp { origin, generation, size: floor.size, root: floor.root };
     disk.put(&path, render(&stamp, &rows).as_bytes(), (Keep::Durable, Readers::Everybody))?;
     Ok(generation)

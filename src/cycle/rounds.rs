@@ -9,6 +9,7 @@ use crate::protocol::member::NodeId;
 use crate::protocol::probe::Judgement;
 use crate::protocol::roster::{Listed, Roster};
 use crate::store::disk::Disk;
+use crate::store::identity::Identity;
 use crate::store::view::View;
 use crate::wire::freshness::Freshness;
 use crate::wire::psv::PeerStatus;
@@ -86,9 +87,11 @@ fn nobody(reason: String) -> Failure {
     Failure::new(Kind::No, format!("nobody to fail over to: {reason}"))
 }
 
+/// An anchor always has one; a member once it holds the anchor's journal.
 fn has_federation(disk: &Disk<'_>) -> Result<bool, Failure> {
-    Ok(disk.length(&disk.layout.identity())?.is_some()
-        && disk.length(&disk.layout.root())?.is_some())
+    let identity = Identity::load(disk)?;
+    let published = disk.length(&disk.layout.root())?.is_some();
+    Ok(identity.is_some_and(|identity| identity.is_anchor() || published))
 }
 
 /// In a blind tick the journal does not move, so its list is the last healthy tick's.

@@ -9,7 +9,8 @@ use crate::auth::invite::Invite;
 use crate::auth::{keys, mac, pae};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
-use crate::host::{Host, Keep, Readers};
+use crate::host::{Host, Keep, Lock, Readers};
+use crate::journal::checkpoint::open_checkpoint;
 use crate::journal::record::{Drain, Leave, Record, Register, Rotate};
 use crate::protocol::member::{Incarnation, NodeId};
 use crate::protocol::registration::parse_url;
@@ -58,9 +59,10 @@ pub enum Word {
 /// Signs and delivers one word.
 pub fn say(host: &dyn Host, config: &Config, word: &Word) -> Result<Accepted, Failure> {
     let disk = Disk { host, layout: &config.layout };
+    Identity::require(&disk)?;
+    let _one_word = one_at_a_time(&disk)?;
+    // Read under the lock: another word may have raised the incarnation meanwhile.
     let mut identity = Identity::require(&disk)?;
-    let _one_word = take_lock(host, &config.layout.keys(), PATIENCE)?
-        .ok_or_else(|| Failure::new(Kind::Busy, "another process of this member is at work"))?;
     let signer = Signer::load(&disk, &identity)?;
     let claims = Claims { nonce: hex_chance(&disk)?, ts: host.clock().wall_ms / 1_000 };
     let record = match word {
@@ -135,13 +137,21 @@ pub fn join(
         services: Vec::new(),
         id,
     };
-    let standing = enrol(&disk, invite, &identity)?;
-    let mut identity = Identity::load(&disk)?.unwrap_or(identity);
-    identity.incarnation = identity.incarnation.max(standing);
-    identity.store(&disk)?;
+    {
+        let _one_word = one_at_a_time(&disk)?;
+        let standing = enrol(&disk, invite, &identity)?;
+        let mut identity = Identity::load(&disk)?.unwrap_or(identity);
+        identity.incarnation = identity.incarnation.max(standing);
+        identity.store(&disk)?;
+    }
     let accepted = say(host, config, &Word::Register(offer.clone()))?;
     disk.remove(&disk.layout.key("enrolment-nonce"))?;
     Ok(accepted)
+}
+
+fn one_at_a_time(disk: &Disk<'_>) -> Result<Lock, Failure> {
+    take_lock(disk.host, &disk.layout.keys(), PATIENCE)?
+        .ok_or_else(|| Failure::new(Kind::Busy, "another process of this member is at work"))
 }
 
 /// The nonce is kept until all is done: an interrupted enrolment is the same request again. Returns
@@ -171,6 +181,7 @@ fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<Incarn
         proof,
     };
     let answer = post(disk.host, (&identity.anchors, "enroll", &envelope))?;
+    let accepted = accepted(answer, identity)?;
     if invite.alg == mac::HMAC_SHA256 {
         let shared = mac::node_key(&bootstrap, &nonce);
         let hex: Zeroizing<String> =
@@ -178,7 +189,7 @@ fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<Incarn
         let text = Zeroizing::new(format!("{}\n", *hex));
         disk.put(&disk.layout.key("shared"), text.as_bytes(), (Keep::Durable, Readers::Owner))?;
     }
-    Ok(accepted(answer)?.incarnation.unwrap_or_default())
+    Ok(accepted.incarnation.unwrap_or_default())
 }
 
 fn kept_nonce(disk: &Disk<'_>) -> Result<String, Failure> {
@@ -298,12 +309,23 @@ fn deliver(
         return admission::submit(host, config, kind, envelope.render().as_bytes())
             .map_err(refused);
     }
-    accepted(post(host, (&identity.anchors, kind, envelope))?)
+    accepted(post(host, (&identity.anchors, kind, envelope))?, identity)
 }
 
-fn accepted(answer: Value) -> Result<Accepted, Failure> {
-    serde_json::from_value(answer)
-        .map_err(|error| Failure::failed(format!("the anchor's answer does not read: {error}")))
+/// The anchor's answer, believed only under the log's signature: somebody else's "done" must not
+/// make us throw a key away.
+fn accepted(answer: Value, identity: &Identity) -> Result<Accepted, Failure> {
+    let accepted: Accepted = serde_json::from_value(answer)
+        .map_err(|error| Failure::failed(format!("the anchor's answer does not read: {error}")))?;
+    let (checkpoint, _) = open_checkpoint(&accepted.checkpoint, &identity.verifier()?)
+        .map_err(|error| Failure::integrity(format!("the answer is not by our anchor: {error}")))?;
+    if accepted.seq >= checkpoint.size {
+        return Err(Failure::integrity(format!(
+            "the answer names line {}, its checkpoint has {} lines",
+            accepted.seq, checkpoint.size
+        )));
+    }
+    Ok(accepted)
 }
 
 fn refused(refusal: Refusal) -> Failure {

@@ -9,6 +9,9 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
+/// A file of ours is written as itself or not at all: a link could lead into the live gateway.
+const NO_LINK: i32 = rustix::fs::OFlags::NOFOLLOW.bits() as i32;
+
 pub(super) fn read(path: &Path, span: Span) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
     if span.from > 0 {
@@ -58,7 +61,12 @@ pub(super) fn change(change: Change<'_>) -> io::Result<()> {
 
 fn append(path: &Path, at: u64, bytes: &[u8], keep: Keep) -> io::Result<()> {
     let before = entry(path)?;
-    let mut file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(NO_LINK)
+        .open(path)?;
     file.seek(SeekFrom::Start(at))?;
     if let Err(error) = write_and_sync(&mut file, bytes, keep) {
         // Best effort: what remains of the torn bytes is set aside by the next recovery. What the
@@ -81,15 +89,20 @@ fn write_and_sync(file: &mut File, bytes: &[u8], keep: Keep) -> io::Result<()> {
 }
 
 fn cut(path: &Path, bytes: u64) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).open(path)?;
+    let file = OpenOptions::new().write(true).custom_flags(NO_LINK).open(path)?;
     file.set_len(bytes)?;
     file.sync_all()
 }
 
 fn replace(path: &Path, via: &Path, bytes: &[u8], how: (Keep, Readers)) -> io::Result<()> {
     let (keep, readers) = how;
+    // Never through a link that somebody put there: the old name goes, a new file comes.
+    match fs::remove_file(via) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
     let mut options = OpenOptions::new();
-    options.write(true).create(true).truncate(true);
+    options.write(true).create_new(true);
     if readers == Readers::Owner {
         options.mode(0o600);
     }

@@ -61,12 +61,6 @@ impl KeyRing {
         self.nodes.get(node)
     }
 
-    /// An enrolled id that differs from `node` only in case.
-    pub fn twin(&self, node: &NodeId) -> Option<&NodeId> {
-        let folded = node.folded();
-        self.nodes.keys().find(|held| *held != node && held.folded() == folded)
-    }
-
     /// How this invitation was burned. Looked for among all that ever were: one of before the
     /// newest enrolment must not let anybody in again.
     pub fn burned(&self, secret_sha256: &str) -> Option<&Burned> {

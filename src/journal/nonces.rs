@@ -32,7 +32,7 @@ impl Nonces {
     pub fn remember(&mut self, node: &NodeId, nonce: &str, at: (u64, u64), now_s: u64) {
         self.nodes.entry(node.clone()).or_default().insert(nonce.to_owned(), at);
         for seen in self.nodes.values_mut() {
-            seen.retain(|_, (ts, _)| *ts + SKEW_S_MAX >= now_s);
+            seen.retain(|_, (ts, _)| ts.saturating_add(SKEW_S_MAX) >= now_s);
         }
         self.nodes.retain(|_, seen| !seen.is_empty());
     }

@@ -33,7 +33,7 @@ impl Pace {
     fn earned(&self, node: &NodeId, now_s: u64) -> u64 {
         let full = BURST * SECONDS_PER_LINE;
         let held = self.nodes.get(node);
-        held.map_or(full, |(left, at)| (left + now_s.saturating_sub(*at)).min(full))
+        held.map_or(full, |(left, at)| left.saturating_add(now_s.saturating_sub(*at)).min(full))
     }
 }
 

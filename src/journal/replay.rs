@@ -8,7 +8,7 @@ use super::record::{Anchor, Enroll, Genesis, Record, Rotate};
 use crate::auth::vkey::VerifierKey;
 use crate::auth::{keys, pae};
 use crate::protocol::member::{Liveness, NodeId, Standing};
-use crate::protocol::membership::{Drained, Membership};
+use crate::protocol::membership::{Drained, Member, Membership};
 use crate::protocol::service::ServiceName;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -90,13 +90,9 @@ impl Fold {
                 membership.drain(&drain.node, drain.on.then_some(how), seq);
             }
             Record::Rotate(rotate) => self.rotate(rotate, line.ts),
+            Record::Grant(grant) if grant.on => self.bind(grant.service, grant.node),
             Record::Grant(grant) => {
-                let nodes = self.grants.entry(grant.service).or_default();
-                if grant.on {
-                    nodes.insert(grant.node)
-                } else {
-                    nodes.remove(&grant.node)
-                };
+                self.grants.entry(grant.service).or_default().remove(&grant.node);
             }
             Record::Revoke(revoke) => self.revoke(&revoke.node, seq),
             Record::Roster(roster) => membership.list(roster.into(), seq),
@@ -108,10 +104,21 @@ impl Fold {
     fn enrol(&mut self, enroll: Enroll, seq: u64) {
         self.membership.enrol(&enroll.node, seq);
         for service in enroll.services {
-            self.grants.entry(service).or_default().insert(enroll.node.clone());
+            self.bind(service, enroll.node.clone());
         }
         let record = KeyRecord { alg: enroll.alg, kid: enroll.kid, key: enroll.key };
         self.keys.enrol(&enroll.node, record, enroll.invite.zip(enroll.nonce), seq);
+    }
+
+    /// The first binding of a name takes nothing from those who offer it already: they are bound too.
+    fn bind(&mut self, service: ServiceName, node: NodeId) {
+        let offering = |member: &Member| member.services.iter().any(|held| held.name == service);
+        let nodes = self.grants.entry(service.clone()).or_default();
+        if nodes.is_empty() {
+            let members = self.membership.members();
+            nodes.extend(members.filter(|(_, m)| offering(m)).map(|(id, _)| id.clone()));
+        }
+        nodes.insert(node);
     }
 
     fn rotate(&mut self, rotate: Rotate, now_s: u64) {

@@ -66,7 +66,7 @@ impl Memory {
             last_was_grace: self.grace,
         });
         let mut next = self.clone();
-        next.tick += 1;
+        next.tick = next.tick.saturating_add(1);
         next.grace = kind == Pulse::Grace;
         next.wall_ms = now.wall_ms;
         if kind == Pulse::Early {

@@ -89,7 +89,7 @@ pub struct Decision {
 /// Decides one tick.
 pub fn decide(round: &Round<'_>) -> Decision {
     let silent = round.pulse != Pulse::Grace && hears_too_little(round);
-    let spell = if silent { round.memory.blind_ticks + 1 } else { 0 };
+    let spell = if silent { round.memory.blind_ticks.saturating_add(1) } else { 0 };
     let spell_over = silent && blind::spell_ends(&blind_spell(round, spell));
     let blind = silent && !spell_over;
     let accuses = !blind && round.pulse != Pulse::Grace;
@@ -164,7 +164,8 @@ fn age_suspects(round: &Round<'_>, decision: &mut Decision, credit: u64) {
     }
     for (id, member, outcome) in probed(round) {
         if member.standing.liveness == Liveness::Suspect && failed(outcome) {
-            *decision.memory.suspects.entry(id.clone()).or_insert(0) += 1 + credit;
+            let waited = decision.memory.suspects.entry(id.clone()).or_insert(0);
+            *waited = waited.saturating_add(credit.saturating_add(1));
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::host::{Change, Clock, Entry, Host, Lock, Span};
 use crate::http::router::{Face, answer};
 use crate::http::{Method, Request};
 use crate::protocol::address::Address;
-use crate::wire::call::{Answer, Call, Extent, Fault, Read, Reply};
+use crate::wire::call::{Answer, Call, Extent, Fault, Method as Asked, Read, Reply};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -189,7 +189,10 @@ fn request(call: &Call) -> Request {
     let (path, query) = call.path.split_once('?').unwrap_or((&call.path, ""));
     let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
     Request {
-        method: Method::Get,
+        method: match call.method {
+            Asked::Get => Method::Get,
+            Asked::Post => Method::Post,
+        },
         path: path.to_owned(),
         query: pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect(),
         host: call.host_header.clone(),

@@ -53,6 +53,22 @@ fn forked(checkpoint: &Checkpoint, floor: &Floor) -> Failure {
     .hint("nothing is signed until this is cleared; both notes are kept in state/evidence")
 }
 
+/// A conviction stands until a person has judged it: with notes in `state/evidence`, nothing is
+/// signed (law 3).
+pub fn refuse_convicted(disk: &Disk<'_>) -> Result<(), Failure> {
+    let folder = disk.layout.evidence();
+    let notes = disk.host.names(&folder).unwrap_or_default();
+    if notes.is_empty() {
+        return Ok(());
+    }
+    Err(Failure::integrity(format!(
+        "our own signature contradicts what we hold: {} in {}",
+        notes.join(", "),
+        folder.display()
+    ))
+    .hint("find out which copy of this anchor is the right one, stop the other, then move that folder away"))
+}
+
 /// Keeps both notes of a contradiction between floor and root file, for whoever has to judge it.
 /// Best effort: the refusal stands with or without.
 pub fn keep_evidence(disk: &Disk<'_>, identity: &Identity) {

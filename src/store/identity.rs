@@ -94,7 +94,9 @@ impl Identity {
         let signed = VerifierKey::parse(&log.vkey).is_ok_and(|vkey| open_checkpoint(note, &vkey).is_ok());
         if signed {
             self.vkey.clone_from(&log.vkey);
-            self.store(disk)?;
+            // Whatever else changed meanwhile is somebody else's to say.
+            let held = Identity::require(disk)?;
+            Identity { vkey: log.vkey.clone(), ..held }.store(disk)?;
         }
         Ok(())
     }

@@ -87,6 +87,15 @@ pub fn candidates(disk: &Disk<'_>, leaf: &Hash) -> Result<Vec<u64>, Failure> {
     Ok(seqs)
 }
 
+/// How many entries the look-up by hash holds.
+pub fn entries(disk: &Disk<'_>) -> Result<u64, Failure> {
+    let mut bytes = 0;
+    for byte in 0..=u8::MAX {
+        bytes += disk.length(&bucket_path(disk, byte))?.unwrap_or(0);
+    }
+    Ok(bytes / 16)
+}
+
 /// The first of `places` that a look-up by hash would miss.
 pub fn first_missing(disk: &Disk<'_>, places: &[Place]) -> Result<Option<u64>, Failure> {
     for byte in 0..=u8::MAX {

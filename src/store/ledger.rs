@@ -64,6 +64,9 @@ impl<'a> Ledger<'a> {
                 floor::keep_evidence(&disk, identity);
             }
         })?;
+        if mend == Mend::Yes {
+            floor::refuse_convicted(&disk)?;
+        }
         let length = disk.length(&disk.layout.journal())?.unwrap_or(0);
         if length < floor.bytes {
             let end = floor::followed(&disk, identity, &floor)?;

@@ -54,7 +54,7 @@ impl UsedNonces {
 
     /// Seconds until signed writes are safe again after the file was lost.
     pub fn wait_s(&self, now_s: u64) -> Option<u64> {
-        let ready_s = if self.since_s == 0 { 0 } else { self.since_s + WAIT_S };
+        let ready_s = if self.since_s == 0 { 0 } else { self.since_s.saturating_add(WAIT_S) };
         (now_s < ready_s).then(|| ready_s - now_s)
     }
 
@@ -66,7 +66,7 @@ impl UsedNonces {
     /// Whether the node has used up its share of the window.
     pub fn is_full(&self, node: &NodeId, now_s: u64) -> bool {
         let live =
-            self.seen.iter().filter(|(ts, _, by)| is_by(by, node) && ts + SKEW_S_MAX >= now_s);
+            self.seen.iter().filter(|(ts, _, by)| is_by(by, node) && ts.saturating_add(SKEW_S_MAX) >= now_s);
         live.count() >= PER_NODE_MAX
     }
 
@@ -80,7 +80,7 @@ impl UsedNonces {
         let entry = (ts, nonce.to_owned(), node.to_string());
         if self.bytes > REWRITE_BYTES {
             self.pruned_s = self.pruned_s.max(now_s.saturating_sub(SKEW_S_MAX));
-            self.seen.retain(|(ts, _, _)| ts + SKEW_S_MAX >= now_s);
+            self.seen.retain(|(ts, _, _)| ts.saturating_add(SKEW_S_MAX) >= now_s);
             self.seen.push(entry);
             return self.rewrite(disk);
         }

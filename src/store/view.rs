@@ -4,7 +4,7 @@
 use super::disk::Disk;
 use super::identity::Identity;
 use super::index;
-use super::scan::{self, Start};
+use super::scan::{self, End, Start};
 use super::tree::{self, ReadError};
 use crate::auth::vkey::VerifierKey;
 use crate::error::{Failure, Kind};
@@ -108,7 +108,8 @@ impl<'a> View<'a> {
                 return Ok(Some(seq));
             }
         }
-        if index::reach(&self.disk)? >= self.checkpoint.size {
+        // A "no" is worth something only from an index that has an entry for every line.
+        if index::entries(&self.disk)? == self.checkpoint.size {
             return Ok(None);
         }
         Ok(self.find(&|placed| placed.leaf == *leaf)?.map(|placed| placed.line.seq))
@@ -194,11 +195,11 @@ impl<'a> View<'a> {
     }
 
     fn each(&self, start: Start, visit: &mut dyn FnMut(Placed)) -> Result<(), Failure> {
-        scan::walk(&self.disk, start, self.checkpoint.size, &mut |step| {
+        let end = scan::walk(&self.disk, start, self.checkpoint.size, &mut |step| {
             visit(Placed { raw: step.raw.to_vec(), line: step.line.clone(), leaf: step.tip.head });
             Ok(())
         })?;
-        Ok(())
+        expect_whole(&self.disk, &end, self.checkpoint.size)
     }
 }
 
@@ -227,14 +228,20 @@ fn fold_at(disk: &Disk<'_>, origin: &str, size: u64) -> Result<(Fold, u64), Fail
         fold.apply(step.line);
         Ok(())
     })?;
-    if end.tip.size < size {
-        let reason = end.reason.unwrap_or_else(|| "the file ends".to_owned());
-        return Err(Failure::integrity(format!(
-            "{}: {} lines read, {size} were signed: {reason}",
-            disk.layout.journal().display(),
-            end.tip.size
-        ))
-        .hint("crowny-fed verify says more"));
-    }
+    expect_whole(disk, &end, size)?;
     Ok((fold, end.bytes))
+}
+
+/// The journal must be one up to the published size.
+fn expect_whole(disk: &Disk<'_>, end: &End, size: u64) -> Result<(), Failure> {
+    if end.tip.size >= size {
+        return Ok(());
+    }
+    let reason = end.reason.as_deref().unwrap_or("the file ends");
+    Err(Failure::integrity(format!(
+        "{}: {} lines read, {size} were signed: {reason}",
+        disk.layout.journal().display(),
+        end.tip.size
+    ))
+    .hint("crowny-fed verify says more"))
 }
