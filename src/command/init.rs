@@ -118,6 +118,10 @@ interval = "{interval}"
 # protected = ["prod", "/srv/live"]
 # protected_ports = [9000]
 
+# Members may not register targets on loopback, which would lead into other people's machines: only
+# where this anchor's own URL is on loopback, or with true here.
+# allow_loopback = false
+
 # Certificates to trust beside the system's, in PEM.
 # ca_file = "ca.pem"
 

@@ -10,6 +10,7 @@ use super::identity::Identity;
 use super::index::{self, Place};
 use super::scan::{self, End, Start, Step};
 use super::tree::{self, ReadError};
+use crate::auth::mac::HMAC_SHA256;
 use crate::error::Failure;
 use crate::journal::chain::Tip;
 use crate::journal::floor::Floor;
@@ -43,7 +44,7 @@ pub struct Audit {
     pub torn_bytes: u64,
     /// Members' signatures checked (`--full`).
     pub signatures: u64,
-    /// Lines of members with a shared key, which only the anchor can check (`--full`).
+    /// Lines of members with a shared key, which only the anchor can check.
     pub by_checkpoint_alone: u64,
     /// Tiles compared (`--full`).
     pub tiles: u64,
@@ -122,8 +123,10 @@ impl Check<'_> {
         self.misled |= step.tip.size == self.floor.size && !floor::ends_at(&self.floor, step);
         if self.depth == Depth::Full {
             self.author(step)?;
-            self.bundled(step)?;
+            return self.bundled(step);
         }
+        let author = step.line.author.as_ref();
+        self.by_checkpoint_alone += u64::from(author.is_some_and(|by| by.alg == HMAC_SHA256));
         Ok(())
     }
 
