@@ -121,3 +121,60 @@ fn reading_verbs_make_no_folder() {
     }
     assert!(!folder.join("none").exists());
 }
+
+/// A link in our own folder is a road like any other.
+#[test]
+fn no_link_in_our_folder_leads_into_the_gateway() {
+    let folder = Folder::new();
+    let peer = Peer::status(200);
+    folder.found("d", "");
+    folder.roster("d", &[row("n1", peer.port)]);
+    folder.write("live/gateway.yaml", "listen: 8443\n");
+    folder.write("live/other", "x");
+    let before = folder.contents("live");
+    let config = ["--gateway-config", "live/gateway.yaml"];
+    let tick = [&["tick"], config.as_slice()].concat();
+    for (name, target) in [
+        ("d/state/tmp", "live"),
+        ("d/tile", "live"),
+        ("d/index", "live"),
+        ("d/nodes.ndjson", "live/other"),
+        ("d/federated-routes.txt", "live/other"),
+    ] {
+        let aside = folder.join("aside");
+        let held = fs::rename(folder.join(name), &aside).is_ok();
+        symlink(folder.join(target), folder.join(name)).unwrap();
+        folder.fed("d", &tick).refuses(78, "protected");
+        assert_eq!(folder.contents("live"), before, "{name}");
+        fs::remove_file(folder.join(name)).unwrap();
+        if held {
+            fs::rename(&aside, folder.join(name)).unwrap();
+        }
+    }
+    for temporary in [".피어상태.psv.tmp", ".피어상태.psv.probe.tmp", ".피어상태.psv.tick.tmp"]
+    {
+        symlink(folder.join("live/other"), folder.join(&format!("d/{temporary}"))).unwrap();
+        folder.fed("d", &["probe"]);
+        folder.fed("d", &["tick"]);
+        assert_eq!(folder.contents("live"), before, "{temporary}");
+        let _ = fs::remove_file(folder.join(&format!("d/{temporary}")));
+    }
+    folder.good("d", &tick);
+}
+
+/// Law 3: what our own signature contradicts is not signed over by the next tick.
+#[test]
+fn a_conviction_stands_until_a_person_has_judged_it() {
+    let folder = Folder::new();
+    folder.found("d", "");
+    folder.good("d", &["grant", "web", "n2"]);
+    folder.write("d/state/evidence/ours-4.txt", "a note\n");
+    folder.write("d/state/evidence/theirs-4.txt", "another\n");
+    let journal = folder.text("d/nodes.ndjson");
+    folder.fed("d", &["tick"]).refuses(5, "our own signature contradicts");
+    folder.fed("d", &["grant", "api", "n2"]).refuses(5, "our own signature contradicts");
+    assert!(folder.good("d", &["status"]).contains("theirs-4.txt"));
+    assert_eq!(folder.text("d/nodes.ndjson"), journal);
+    fs::rename(folder.join("d/state/evidence"), folder.join("judged")).unwrap();
+    folder.good("d", &["tick"]);
+}

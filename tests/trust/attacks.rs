@@ -7,6 +7,8 @@ use crowny_fed::auth::gate::Refusal;
 use crowny_fed::journal::pace::{BURST, SECONDS_PER_LINE};
 use serde_json::{Value, json};
 use std::fs::{self, Permissions};
+use std::io::{Read, Write};
+use std::net::TcpListener;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Command;
@@ -354,4 +356,38 @@ fn a_folder_prepared_by_another_user_is_not_used() {
     let third =
         Neighbour(65_533).runs(FED, &["--dir", dir.to_str().unwrap(), "tick"], shared.path());
     assert_eq!(third.code, Some(78), "{third:?}");
+}
+
+/// An answer is worth something only under the log's signature: a portal that says 200 to everything
+/// must not cost a member its key.
+#[test]
+fn a_lying_answer_costs_no_key() {
+    let mut anchor = Anchor::start();
+    let invite = anchor.invite(&["n1"]);
+    let member = Folder::new();
+    run(fed(member.path(), &["join", "-"]), &invite.render()).good();
+    let key = fs::read(member.path().join("keys/node.key")).unwrap();
+    anchor.stop();
+    let port = anchor.port;
+    let listener = TcpListener::bind(("127.0.0.1", port)).unwrap();
+    let liar = std::thread::spawn(move || {
+        let body = r#"{"seq":1,"hash":"0000000000000000000000000000000000000000000000000000000000000000","checkpoint":"x"}"#;
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut seen = [0; 4096];
+            let _ = stream.read(&mut seen);
+            let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close";
+            let answer = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+            let _ = stream.write_all(answer.as_bytes());
+        }
+    });
+    for verb in ["rotate-key", "register"] {
+        let ran = run(fed(member.path(), &[verb]), "");
+        assert!(ran.code == Some(5) && ran.err.contains("not by our anchor"), "{ran:?}");
+    }
+    liar.join().unwrap();
+    assert_eq!(fs::read(member.path().join("keys/node.key")).unwrap(), key);
+    anchor.restart();
+    run(fed(member.path(), &["rotate-key"]), "").good();
+    run(fed(member.path(), &["register"]), "").good();
 }
