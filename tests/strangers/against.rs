@@ -106,7 +106,11 @@ fn a_fork_of_two_real_anchors_is_seen_from_both_sides() {
     fed.convicts(ANCHOR, &twin_url, (4, 4), "another root at the same size 4");
     fed.convicts("twin", &fed.url(), (4, 4), "another root at the same size 4");
 
-    // One goes on: neither the larger nor the smaller one may pass.
+    // A person has to judge before either goes on; then neither size may pass for the other.
+    for dir in [ANCHOR, "twin"] {
+        fed.folder.fed(dir, &["grant", "shop", "gw4"]).refuses(5, "state/evidence");
+        std::fs::remove_dir_all(fed.folder.join(dir).join("state/evidence")).unwrap();
+    }
     fed.good(&["grant", "shop", "gw4"]);
     fed.convicts(ANCHOR, &twin_url, (5, 4), "our 5 lines do not begin with the 4");
     fed.convicts("twin", &fed.url(), (4, 5), "we hold 4");
@@ -114,6 +118,7 @@ fn a_fork_of_two_real_anchors_is_seen_from_both_sides() {
     // A replica that followed the one cannot be led to the other.
     fed.folder.good("replica", &["verify", "--against", &twin_url]);
     fed.replica("follower");
+    std::fs::remove_dir_all(fed.folder.join("twin/state/evidence")).unwrap();
     fed.folder.good("twin", &["grant", "shop", "gw5"]);
     fed.folder.good("twin", &["grant", "shop", "gw6"]);
     fed.convicts("follower", &twin_url, (5, 6), "do not continue our 5");
