@@ -81,7 +81,14 @@ mod tests {
         let dir = Path::new("/x/d");
         let mut protected = Protected::new(dir, &["/srv/live".into(), "prod".into()], &[9999]);
         protected.add_gateway(Path::new("/etc/gw/gateway.yaml"), dir);
-        let out = ["/etc/gw/gateway.yaml", "/etc/gw/x", "/srv/live/a", "/a/gwlive/b", "/a/GWLIVE", "/a/prod"];
+        let out = [
+            "/etc/gw/gateway.yaml",
+            "/etc/gw/x",
+            "/srv/live/a",
+            "/a/gwlive/b",
+            "/a/GWLIVE",
+            "/a/prod",
+        ];
         for path in out {
             assert!(protected.refuse_path(Path::new(path)).is_err(), "{path}");
         }

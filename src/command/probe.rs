@@ -34,7 +34,12 @@ pub(super) fn run(context: &Context) -> Ending {
 /// Names every roster line that was set aside; the code then says that not all was done.
 pub(super) fn rejected(path: &std::path::Path, rejected: &[Rejected]) -> Option<Kind> {
     for bad in rejected {
-        print::warn(&format!("row set aside: {} line {}: {}", path.display(), bad.line, bad.reason));
+        print::warn(&format!(
+            "row set aside: {} line {}: {}",
+            path.display(),
+            bad.line,
+            bad.reason
+        ));
     }
     (!rejected.is_empty()).then_some(Kind::Partial)
 }

@@ -70,12 +70,10 @@ fn check((proof, line, vkey): (&Path, &Path, &str), as_json: bool) -> Ending {
         .map_err(|_| Failure::integrity("the proof is not UTF-8"))?;
     let parsed = parse_tlog_proof(&text)
         .map_err(|error| Failure::integrity(format!("no tlog-proof: {error}")))?;
-    let checkpoint = parsed
-        .verify(line, &vkey)
-        .map_err(|error| {
-            Failure::integrity(format!("the proof does not hold: {error}"))
-                .hint("--line wants the line exactly as it stands in the journal: crowny-fed log --raw")
-        })?;
+    let checkpoint = parsed.verify(line, &vkey).map_err(|error| {
+        Failure::integrity(format!("the proof does not hold: {error}"))
+            .hint("--line wants the line exactly as it stands in the journal: crowny-fed log --raw")
+    })?;
     if as_json {
         print::json(
             &json!({"verified": true, "origin": checkpoint.origin, "index": parsed.index, "size": checkpoint.size}),

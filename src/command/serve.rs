@@ -48,8 +48,9 @@ fn listeners(context: &Context, typed: &Serve) -> Result<Vec<TcpListener>, Failu
         return Ok(passed);
     }
     let address = match &typed.listen {
-        Some(text) => listen(text)
-            .map_err(|why| Failure::new(Kind::Usage, format!("--listen: {why}")))?,
+        Some(text) => {
+            listen(text).map_err(|why| Failure::new(Kind::Usage, format!("--listen: {why}")))?
+        }
         None => context.config.listen,
     };
     context.config.protected.refuse_port(address.port())?;

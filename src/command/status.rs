@@ -9,9 +9,9 @@ use crate::http::router::peer_json;
 use crate::protocol::memory::Memory;
 use crate::protocol::suspicion;
 use crate::store::disk::Disk;
-use crate::store::floor;
 use crate::store::identity::Identity;
 use crate::store::view::View;
+use crate::store::{floor, shared_keys};
 use crate::wire::freshness::Freshness;
 use crate::wire::psv::PeerStatus;
 use serde::de::DeserializeOwned;
@@ -101,17 +101,21 @@ fn journal_troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
     let disk = context.disk();
     let mut troubles: Vec<String> =
         floor::refuse_convicted(&disk).err().map(|failure| failure.message).into_iter().collect();
+    // Only the owner can read the keys; others are not told what is wrong with them.
+    troubles.extend(shared_keys::faults(&disk).unwrap_or_default());
     let Some(view) = &facts.view else {
         return troubles;
     };
     let held = disk.length(&disk.layout.journal()).ok().flatten().unwrap_or(0);
     if held < view.bytes {
-        troubles.push(format!("the journal has {held} bytes, {} were signed: run verify", view.bytes));
+        troubles
+            .push(format!("the journal has {held} bytes, {} were signed: run verify", view.bytes));
         return troubles;
     }
     let last = view.checkpoint.size.checked_sub(1).and_then(|seq| view.line(seq).ok());
     let now_s = crate::host::Host::clock(&context.host).wall_ms / 1_000;
-    if let Some(ahead_s) = last.map(|last| last.line.ts.saturating_sub(now_s)).filter(|s| *s > 300) {
+    if let Some(ahead_s) = last.map(|last| last.line.ts.saturating_sub(now_s)).filter(|s| *s > 300)
+    {
         troubles.push(format!(
             "the clock is {ahead_s} s behind the journal's last line: signed writes wait"
         ));
@@ -125,7 +129,10 @@ fn roster_troubles(context: &Context) -> Option<String> {
         Ok(Some(roster)) if !roster.rejected.is_empty() => {
             let first = &roster.rejected[0];
             let count = roster.rejected.len();
-            Some(format!("{path}: rows set aside: {count}, first line {}: {}", first.line, first.reason))
+            Some(format!(
+                "{path}: rows set aside: {count}, first line {}: {}",
+                first.line, first.reason
+            ))
         }
         Ok(_) => None,
         Err(failure) => Some(format!("the roster cannot be used: {}", failure.message)),

@@ -240,7 +240,7 @@ fn authenticate(
 fn load_key(disk: &Disk<'_>, node: &NodeId, record: &KeyRecord) -> Result<Option<Key>, Refusal> {
     match &record.key {
         Some(public) => Ok(keys::parse_public(public).ok().map(Key::Ed25519)),
-        None => shared_keys::find(disk, (node, &record.kid), &mut Vec::new())
+        None => shared_keys::find(disk, (node, &record.kid))
             .map(|key| key.map(Key::Hmac))
             .map_err(unavailable),
     }

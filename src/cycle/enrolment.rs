@@ -16,9 +16,9 @@ use crate::journal::replay::Fold;
 use crate::protocol::member::NodeId;
 use crate::protocol::service::ServiceName;
 use crate::store::disk::Disk;
+use crate::store::draft::Draft;
 use crate::store::identity::{Identity, load_key};
 use crate::store::invites::{self, Open};
-use crate::store::draft::Draft;
 use crate::store::log_keys;
 use crate::store::shared_keys;
 use crate::store::view::View;
@@ -60,7 +60,9 @@ pub fn invite(host: &dyn Host, config: &Config, wanted: Wanted) -> Result<Invite
     let now_s = host.clock().wall_ms / 1_000;
     let mut open = invites::load(&disk, now_s)?;
     // One that was burned stays until its time is over, so that its enrolment can be asked again.
-    open.retain(|held| held.node != wanted.node || view.fold.keys.burned(&held.secret_sha256).is_some());
+    open.retain(|held| {
+        held.node != wanted.node || view.fold.keys.burned(&held.secret_sha256).is_some()
+    });
     if open.len() >= OPEN_MAX {
         return Err(Failure::failed(format!(
             "{OPEN_MAX} invitations are open, which is the limit"

@@ -86,12 +86,8 @@ impl KeyRing {
         seq: u64,
     ) {
         let before = self.nodes.remove(node).map(|keys| keys.burned).unwrap_or_default();
-        let burned = burned.map(|(invite, nonce)| Burned {
-            invite,
-            nonce,
-            kid: current.kid.clone(),
-            seq,
-        });
+        let burned =
+            burned.map(|(invite, nonce)| Burned { invite, nonce, kid: current.kid.clone(), seq });
         let burned = before.into_iter().chain(burned).collect();
         self.nodes.insert(node.clone(), Keys { current, retiring: None, revoked: false, burned });
     }

@@ -35,7 +35,9 @@ pub fn read(disk: &Disk<'_>, identity: &Identity) -> Result<Floor, Failure> {
         .map_err(|error| Failure::integrity(format!("{}: {error}", path.display())))?;
     // An unreadable root file is derived data and rewritten; one that our key signed is evidence.
     match root {
-        Ok(Some((checkpoint, _))) if convicts(&checkpoint, &floor) => Err(forked(&checkpoint, &floor)),
+        Ok(Some((checkpoint, _))) if convicts(&checkpoint, &floor) => {
+            Err(forked(&checkpoint, &floor))
+        }
         _ => Ok(floor),
     }
 }
@@ -53,11 +55,13 @@ fn forked(checkpoint: &Checkpoint, floor: &Floor) -> Failure {
     .hint("nothing is signed until this is cleared; both notes are kept in state/evidence")
 }
 
-/// A conviction stands until a person has judged it: with notes in `state/evidence`, nothing is
-/// signed (law 3).
+/// A conviction stands until a person has judged it: with somebody else's copy of our signature in
+/// `state/evidence`, nothing is signed (law 3). A contradiction among our own files is seen anew
+/// each time, and is over when the right file is back.
 pub fn refuse_convicted(disk: &Disk<'_>) -> Result<(), Failure> {
     let folder = disk.layout.evidence();
-    let notes = disk.host.names(&folder).unwrap_or_default();
+    let mut notes = disk.host.names(&folder).unwrap_or_default();
+    notes.retain(|name| name.starts_with("theirs-"));
     if notes.is_empty() {
         return Ok(());
     }
@@ -87,7 +91,8 @@ pub fn keep_evidence(disk: &Disk<'_>, identity: &Identity) {
         return;
     }
     let how = (Keep::Durable, Readers::Usual);
-    for (name, size, note) in [("floor", floor.size, &floor.note), ("root", checkpoint.size, &note)] {
+    for (name, size, note) in [("floor", floor.size, &floor.note), ("root", checkpoint.size, &note)]
+    {
         let path = disk.layout.evidence().join(format!("{name}-{size}.txt"));
         let _ = disk.put(&path, note.as_bytes(), how);
     }

@@ -91,7 +91,8 @@ impl Identity {
         let Some(log) = fold.log.as_ref().filter(|log| log.vkey != self.vkey) else {
             return Ok(());
         };
-        let signed = VerifierKey::parse(&log.vkey).is_ok_and(|vkey| open_checkpoint(note, &vkey).is_ok());
+        let signed =
+            VerifierKey::parse(&log.vkey).is_ok_and(|vkey| open_checkpoint(note, &vkey).is_ok());
         if signed {
             self.vkey.clone_from(&log.vkey);
             // Whatever else changed meanwhile is somebody else's to say.

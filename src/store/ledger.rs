@@ -321,11 +321,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// The checkpoint under every key that signs now, the one in force first.
-    fn signed(
-        &self,
-        checkpoint: &Checkpoint,
-        keys: &[SigningKey],
-    ) -> Result<SignedNote, Failure> {
+    fn signed(&self, checkpoint: &Checkpoint, keys: &[SigningKey]) -> Result<SignedNote, Failure> {
         let failed = |error: NoteError| Failure::failed(error.to_string());
         let (first, others) =
             keys.split_first().ok_or_else(|| Failure::config("no log key to sign with"))?;

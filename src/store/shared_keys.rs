@@ -19,30 +19,40 @@ struct Stored {
 }
 
 /// The shared key a node signs with, by its kid. A line without a usable key is as if it were not
-/// there, and `warnings` names it: an empty key would let anybody sign (case O-21).
-pub fn find(
-    disk: &Disk<'_>,
-    (node, kid): (&NodeId, &str),
-    warnings: &mut Vec<String>,
-) -> Result<Option<Secret>, Failure> {
-    let path = disk.layout.node_keys();
-    let bytes = Zeroizing::new(disk.read(&path)?.unwrap_or_default());
+/// there: an empty key would let anybody sign (case O-21).
+pub fn find(disk: &Disk<'_>, (node, kid): (&NodeId, &str)) -> Result<Option<Secret>, Failure> {
     let mut found = None;
-    let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
-    for (number, line) in lines.filter(|(_, line)| !line.is_empty()) {
-        let stored = serde_json::from_slice::<Stored>(line).ok();
-        let Some((stored, key)) = stored.and_then(|s| unhex(&s.key).map(|key| (s, key))) else {
-            warnings.push(format!(
-                "{} line {number} holds no key of at least {KEY_BYTES_MIN} bytes; it is set aside",
-                path.display()
-            ));
-            continue;
-        };
-        if stored.node == *node && stored.kid == kid {
+    for (held, key) in read(disk)?.into_iter().filter_map(Result::ok) {
+        if held.node == *node && held.kid == kid {
             found = Some(key);
         }
     }
     Ok(found)
+}
+
+/// Lines without a usable key, for whoever asks what is wrong.
+pub fn faults(disk: &Disk<'_>) -> Result<Vec<String>, Failure> {
+    let path = disk.layout.node_keys();
+    let told = |number: usize| {
+        format!(
+            "{} line {number} holds no key of at least {KEY_BYTES_MIN} bytes; it is set aside",
+            path.display()
+        )
+    };
+    Ok(read(disk)?.into_iter().filter_map(Result::err).map(told).collect())
+}
+
+/// A line's key, or its number where it holds none.
+type Read = Result<(Stored, Secret), usize>;
+
+fn read(disk: &Disk<'_>) -> Result<Vec<Read>, Failure> {
+    let bytes = Zeroizing::new(disk.read(&disk.layout.node_keys())?.unwrap_or_default());
+    let lines = (1..).zip(bytes.split(|byte| *byte == b'\n'));
+    let parse = |(number, line): (usize, &[u8])| {
+        let stored = serde_json::from_slice::<Stored>(line).ok();
+        stored.and_then(|s| unhex(&s.key).map(|key| (s, key))).ok_or(number)
+    };
+    Ok(lines.filter(|(_, line)| !line.is_empty()).map(parse).collect())
 }
 
 /// Adds a key, durably: before the line that names it.

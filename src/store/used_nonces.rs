@@ -65,8 +65,10 @@ impl UsedNonces {
 
     /// Whether the node has used up its share of the window.
     pub fn is_full(&self, node: &NodeId, now_s: u64) -> bool {
-        let live =
-            self.seen.iter().filter(|(ts, _, by)| is_by(by, node) && ts.saturating_add(SKEW_S_MAX) >= now_s);
+        let live = self
+            .seen
+            .iter()
+            .filter(|(ts, _, by)| is_by(by, node) && ts.saturating_add(SKEW_S_MAX) >= now_s);
         live.count() >= PER_NODE_MAX
     }
 

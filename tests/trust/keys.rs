@@ -244,8 +244,8 @@ fn the_line_of_a_stored_secret_that_is_none_is_told_by_its_number() {
     let good = anchor.file(&path);
     let bad = b"{\"node\":\"n1\",\"kid\":\"00000002\",\"key\":\"secret-looking\"}\n";
     anchor.host.disk(|disk| disk.put(&path, &[&good[..], bad, &good].concat()));
-    let mut warnings = Vec::new();
-    let found = shared_keys::find(&disk, (&node, "00000001"), &mut warnings).unwrap();
+    let found = shared_keys::find(&disk, (&node, "00000001")).unwrap();
+    let warnings = shared_keys::faults(&disk).unwrap();
     assert_eq!(found.as_deref(), Some(&[5; 32]));
     let [warning] = &warnings[..] else { panic!("{warnings:?}") };
     assert!(
@@ -253,7 +253,7 @@ fn the_line_of_a_stored_secret_that_is_none_is_told_by_its_number() {
         "{warning}"
     );
     assert!(!warning.contains("secret-looking"), "{warning}");
-    assert_eq!(shared_keys::find(&disk, (&node, "00000002"), &mut warnings).unwrap(), None);
+    assert_eq!(shared_keys::find(&disk, (&node, "00000002")).unwrap(), None);
 }
 
 /// A crash within the write of one shared key must not cost the next one.
