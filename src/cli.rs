@@ -145,7 +145,7 @@ pub struct Init {
     /// Where others reach this node's agent; may be given more than once.
     #[arg(long = "url", value_name = "URL")]
     pub urls: Vec<String>,
-    /// A service this node offers: name=url[@weight].
+    /// A service this node offers: `name=url[@weight]`.
     #[arg(long = "service", value_name = "S")]
     pub services: Vec<String>,
     /// Tick interval written into the configuration.
@@ -179,7 +179,7 @@ pub struct Join {
     /// Where this node's agent answers; may be given more than once.
     #[arg(long = "url", value_name = "URL")]
     pub urls: Vec<String>,
-    /// A service this node offers: name=url[@weight].
+    /// A service this node offers: `name=url[@weight]`.
     #[arg(long = "service", value_name = "S")]
     pub services: Vec<String>,
     /// The join string, or - for standard input (a string on the command line shows in ps).
@@ -193,7 +193,7 @@ pub struct Register {
     /// Where this node's agent answers [default: as registered].
     #[arg(long = "url", value_name = "URL")]
     pub urls: Vec<String>,
-    /// A service this node offers: name=url[@weight] [default: as registered].
+    /// A service this node offers: `name=url[@weight]` [default: as registered].
     #[arg(long = "service", value_name = "S")]
     pub services: Vec<String>,
 }
