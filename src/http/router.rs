@@ -15,7 +15,7 @@ use crate::protocol::memory::Memory;
 use crate::store::audit::{Depth, audit};
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
-use crate::store::view::View;
+use crate::store::view::{Published, View};
 use crate::wire::psv::PeerStatus;
 use serde_json::{Value, json};
 
@@ -92,32 +92,27 @@ fn read(face: &Face<'_>, request: &Request) -> Response {
     answered.unwrap_or_else(|failure| status::failure(&failure))
 }
 
-/// `/q/health`: always 200 while we can answer at all; what is not known is null.
+/// `/q/health`: always 200 while we can answer at all; what is not known is null. It is what peers
+/// wait for, so nothing in it grows with the journal.
 fn health(face: &Face<'_>, disk: Disk<'_>) -> Response {
-    let view = View::open(disk).ok();
+    let published = Published::read(&disk).ok();
     let identity = Identity::load(&disk).ok().flatten();
-    let id = face.config.own.clone().or(identity.map(|identity| identity.id));
-    let member = id.as_ref().and_then(|id| view.as_ref()?.fold.membership.member(id));
     let memory: Option<Memory> = disk
         .read(&face.config.layout.tick())
         .ok()
         .flatten()
         .and_then(|bytes| serde_json::from_slice(&bytes).ok());
     Response::json(&json!({
-        "node": id,
+        "node": face.config.own.as_ref().or(identity.as_ref().map(|identity| &identity.id)),
         "status": "ok",
         "version": env!("CARGO_PKG_VERSION"),
         "config_sha256": peers::gateway_sha256(&disk, face.config).ok().flatten(),
-        "incarnation": member.map(|member| member.standing.incarnation),
-        "size": view.as_ref().map(|view| view.checkpoint.size),
-        "head": view.as_ref().and_then(|view| last_leaf(view)),
+        "incarnation": identity.as_ref().map(|identity| identity.incarnation),
+        "size": published.as_ref().map(|published| published.checkpoint.size),
+        "head": published.as_ref().and_then(|published| published.head(&disk)),
         "tick": memory.map(|memory| memory.tick),
         "ts": face.host.clock().wall_ms / 1_000,
     }))
-}
-
-fn last_leaf(view: &View<'_>) -> Option<Hash> {
-    view.line(view.checkpoint.size.checked_sub(1)?).ok().map(|placed| placed.leaf)
 }
 
 /// `/q/peers`: the status file, read afresh each time.
@@ -152,8 +147,9 @@ pub fn peer_json(row: &PeerStatus) -> Value {
 }
 
 fn head(disk: Disk<'_>) -> Result<Response, Failure> {
-    let view = View::open(disk)?;
-    Ok(Response::json(&json!({ "size": view.checkpoint.size, "head": last_leaf(&view) })))
+    let published = Published::read(&disk)?;
+    let head = published.head(&disk);
+    Ok(Response::json(&json!({ "size": published.checkpoint.size, "head": head })))
 }
 
 /// `/nodes`: the whole published journal, while it is small enough to be sent in one piece.

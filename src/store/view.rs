@@ -51,10 +51,23 @@ pub struct Placed {
     pub leaf: Hash,
 }
 
-impl<'a> View<'a> {
-    /// Opens what is published; says so where nothing is yet.
-    pub fn open(disk: Disk<'a>) -> Result<View<'a>, Failure> {
-        let identity = Identity::require(&disk)?;
+/// What is published, without what it means: costs the same at any size, whatever is lost.
+#[derive(Clone, Debug)]
+pub struct Published {
+    /// Who we are.
+    pub identity: Identity,
+    /// Whose signature we checked.
+    pub vkey: VerifierKey,
+    /// The published size and root.
+    pub checkpoint: Checkpoint,
+    /// The signed note, verbatim.
+    pub note: String,
+}
+
+impl Published {
+    /// Reads the root file and checks whose it is.
+    pub fn read(disk: &Disk<'_>) -> Result<Published, Failure> {
+        let identity = Identity::require(disk)?;
         let vkey = identity.verifier()?;
         let path = disk.layout.root();
         let bytes = disk.read(&path)?.ok_or_else(|| {
@@ -63,8 +76,23 @@ impl<'a> View<'a> {
         })?;
         let (checkpoint, note) = open_checkpoint(&bytes, &vkey)
             .map_err(|error| Failure::integrity(format!("{}: {error}", path.display())))?;
+        Ok(Published { identity, vkey, checkpoint, note: note.render() })
+    }
+
+    /// Leaf hash of the last line, as `head.txt` tells it; `None` where that is behind.
+    pub fn head(&self, disk: &Disk<'_>) -> Option<Hash> {
+        let text = disk.read_text(&disk.layout.head()).ok().flatten()?;
+        let (size, head) = text.trim_end().split_once(' ')?;
+        (size == self.checkpoint.size.to_string()).then(|| Hash::parse_hex(head).ok())?
+    }
+}
+
+impl<'a> View<'a> {
+    /// Opens what is published; says so where nothing is yet.
+    pub fn open(disk: Disk<'a>) -> Result<View<'a>, Failure> {
+        let Published { identity, vkey, checkpoint, note } = Published::read(&disk)?;
         let (fold, bytes) = fold_at(&disk, &identity.origin, checkpoint.size)?;
-        Ok(View { disk, note: note.render(), identity, vkey, checkpoint, fold, bytes })
+        Ok(View { disk, note, identity, vkey, checkpoint, fold, bytes })
     }
 
     /// One line by its index.
