@@ -21,7 +21,7 @@ use crate::journal::replay::Fold;
 use crate::protocol::member::{Incarnation, Liveness, NodeId};
 use crate::protocol::membership::Drained;
 use crate::protocol::memory::Memory;
-use crate::protocol::registration::{Admission, Reason, admit, check_target};
+use crate::protocol::registration::{Admission, Reason, admit, check_tags, check_target};
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
@@ -281,6 +281,7 @@ fn rules(desk: &Desk<'_>, record: &Record, signer: &KeyRecord) -> Result<Option<
             if !["inbound", "outbound"].contains(&register.reach.as_str()) {
                 return Err(Refusal::Malformed("reach, expected inbound or outbound".to_owned()));
             }
+            check_tags(&register.tags).map_err(Refusal::Malformed)?;
             let told = register.clone().into();
             match admit(&told, &fold.membership, &fold.grants, allows_loopback(desk)) {
                 Admission::Accept => Ok(None),

@@ -23,6 +23,7 @@ use crate::store::log_keys;
 use crate::store::used_nonces::UsedNonces;
 use crate::wire::psv::ROSTER_HEADER;
 use ed25519_dalek::SigningKey;
+use std::collections::BTreeMap;
 use zeroize::Zeroizing;
 
 /// Lines that [`found`] writes.
@@ -213,6 +214,7 @@ fn first_lines(
         urls: founding.urls.clone(),
         services: founding.services.clone(),
         reach: "inbound".to_owned(),
+        tags: BTreeMap::new(),
     });
     Ok(vec![
         signed(genesis, origin, &log),

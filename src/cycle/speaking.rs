@@ -21,6 +21,7 @@ use crate::store::shared_keys::unhex;
 use crate::wire::call::{Call, Extent, Method, Read, Targets};
 use ed25519_dalek::SigningKey;
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use zeroize::Zeroizing;
 
@@ -266,6 +267,7 @@ fn register(
         urls: identity.urls.clone(),
         services: identity.services.clone(),
         reach: "inbound".to_owned(),
+        tags: BTreeMap::new(),
     }))
 }
 

@@ -4,6 +4,7 @@ use crate::auth::pae;
 use crate::protocol::member::{Incarnation, NodeId};
 use crate::protocol::service::Service;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// `register`: SWIM's alive message, signed by the member over this payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,6 +28,9 @@ pub struct Register {
     pub services: Vec<Service>,
     /// `inbound` or `outbound`.
     pub reach: String,
+    /// Free words for people and later rules, such as a place.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
 }
 
 /// `leave`: the member says goodbye, signed by itself.

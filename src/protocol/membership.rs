@@ -63,7 +63,7 @@ impl Member {
         if !row.is_active() || matches!(address.host, Host::Zoned { .. }) {
             return Vec::new();
         }
-        vec![Service { name, url: address.url(""), weight: 1 }]
+        vec![Service { name, url: address.url(""), weight: 1, check: None, expect: None }]
     }
 
     fn stand(&mut self, standing: Standing, seq: u64) {

@@ -12,6 +12,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most URLs of one agent, tried in turn.
 pub const URLS_MAX: usize = 8;
 
+/// Most tags of one member.
+pub const TAGS_MAX: usize = 16;
+/// Longest tag name or value in characters.
+pub const TAG_CHARS_MAX: usize = 64;
+/// Longest path of a service check in bytes.
+pub const CHECK_BYTES_MAX: usize = 256;
+
 /// What comes of a registration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
@@ -104,9 +111,36 @@ fn well_formed(told: &Registration, loopback: bool) -> Result<(), String> {
         if !(1..=WEIGHT_MAX).contains(&service.weight) {
             return Err(format!("weight {}, expected 1 to {WEIGHT_MAX}", service.weight));
         }
+        check_probe(service)?;
     }
     let services = told.services.iter().map(|service| &service.url);
     told.urls.iter().chain(services).try_for_each(|url| check_target(url, loopback))
+}
+
+/// How a service wants to be looked at.
+fn check_probe(service: &Service) -> Result<(), String> {
+    let plain = |path: &str| path.starts_with('/') && path.bytes().all(|b| b.is_ascii_graphic());
+    if service.check.as_ref().is_some_and(|path| !plain(path) || path.len() > CHECK_BYTES_MAX) {
+        return Err(format!("check, expected a path of up to {CHECK_BYTES_MAX} ASCII bytes"));
+    }
+    match service.expect {
+        Some(status) if !(100..=599).contains(&status) => {
+            Err(format!("expect {status}, expected a status from 100 to 599"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Checks a member's tags: few, short, and on one line.
+pub fn check_tags(tags: &BTreeMap<String, String>) -> Result<(), String> {
+    let short = |text: &String| {
+        text.chars().count() <= TAG_CHARS_MAX && !text.chars().any(char::is_control)
+    };
+    let good = |(name, value): (&String, &String)| !name.is_empty() && short(name) && short(value);
+    if tags.len() <= TAGS_MAX && tags.iter().all(good) {
+        return Ok(());
+    }
+    Err(format!("tags, expected up to {TAGS_MAX} of {TAG_CHARS_MAX} characters each"))
 }
 
 /// A target of the federation's probes and routes: http or https, a host, a port, nothing else.
@@ -238,5 +272,25 @@ mod tests {
         assert!(matches!(admit(&told("n1", 3, "web")), Admission::Refuse(Reason::Stale(_))));
         assert!(matches!(admit(&told("n1", 2, "api")), Admission::Refuse(Reason::Stale(_))));
         assert_eq!(admit(&told("n1", 4, "web")), Admission::Accept);
+    }
+
+    #[test]
+    fn what_stands_beside_the_names_is_bounded_too() {
+        let with = |check: &str, expect: u64| {
+            let mut told = told("n1", 0, "api");
+            told.services[0].check = Some(check.to_owned());
+            told.services[0].expect = Some(expect);
+            admit(&told, &Membership::default(), &BTreeMap::new(), false)
+        };
+        assert_eq!(with("/live?x=1", 204), Admission::Accept);
+        for (check, expect) in [("live", 204), ("/a b", 204), ("/\n", 204), ("/", 99), ("/", 600)] {
+            assert!(matches!(with(check, expect), Admission::Refuse(Reason::Content(_))));
+        }
+        let tags = |name: &str, value: &str| BTreeMap::from([(name.to_owned(), value.to_owned())]);
+        check_tags(&tags("곳", "서울")).unwrap();
+        for bad in [tags("", "x"), tags("a", "x\ny"), tags("a", &"x".repeat(65))] {
+            assert!(check_tags(&bad).is_err());
+        }
+        assert!(check_tags(&(0..17).map(|n| (n.to_string(), String::new())).collect()).is_err());
     }
 }

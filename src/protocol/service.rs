@@ -63,6 +63,12 @@ pub struct Service {
     pub url: String,
     /// Share of traffic, 1 to [`WEIGHT_MAX`].
     pub weight: u64,
+    /// Path that shows whether the service answers; `/` where none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub check: Option<String>,
+    /// The HTTP status that counts as well; anything below 500 where none is named.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expect: Option<u64>,
 }
 
 impl Service {
@@ -83,7 +89,13 @@ impl Service {
                 url.escape_debug()
             ));
         }
-        Ok(Service { name: ServiceName::parse(name)?, url: url.to_owned(), weight })
+        Ok(Service {
+            name: ServiceName::parse(name)?,
+            url: url.to_owned(),
+            weight,
+            check: None,
+            expect: None,
+        })
     }
 }
 
