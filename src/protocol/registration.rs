@@ -12,6 +12,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most URLs of one agent, tried in turn.
 pub const URLS_MAX: usize = 8;
 
+/// How far one registration may raise an incarnation: a stolen key must not be able to use up all
+/// that there are and so end the id for good.
+pub const JUMP_MAX: u64 = 1 << 32;
 /// Most tags of one member.
 pub const TAGS_MAX: usize = 16;
 /// Longest tag name or value in characters.
@@ -63,6 +66,13 @@ pub fn admit(
     let alive = held.liveness == Liveness::Alive;
     if member.registered && alive && same && held.incarnation == told.incarnation {
         return Admission::Unchanged(member.last_line);
+    }
+    if told.incarnation.value() > held.incarnation.value().saturating_add(JUMP_MAX) {
+        return Admission::Refuse(Reason::Content(format!(
+            "incarnation {} is more than {JUMP_MAX} above {}",
+            told.incarnation.value(),
+            held.incarnation.value()
+        )));
     }
     let first = !member.registered && told.incarnation >= held.incarnation;
     if first || told.incarnation > held.incarnation {
@@ -272,6 +282,9 @@ mod tests {
         assert!(matches!(admit(&told("n1", 3, "web")), Admission::Refuse(Reason::Stale(_))));
         assert!(matches!(admit(&told("n1", 2, "api")), Admission::Refuse(Reason::Stale(_))));
         assert_eq!(admit(&told("n1", 4, "web")), Admission::Accept);
+        assert_eq!(admit(&told("n1", 3 + JUMP_MAX, "web")), Admission::Accept);
+        let jump = admit(&told("n1", 4 + JUMP_MAX, "web"));
+        assert!(matches!(jump, Admission::Refuse(Reason::Content(_))));
     }
 
     #[test]
