@@ -109,7 +109,15 @@ impl<'a> Desk<'a> {
         // Before the commit: what cannot be signed must not become a line.
         self.log_keys()?;
         self.ledger.append(drafts, self.now_s)?;
-        self.publish(first + answer_at)
+        // From here on the line is there, whatever becomes of the rest: say so.
+        self.publish(first + answer_at).map_err(|failure| Failure {
+            message: format!(
+                "line {} is committed and the next tick publishes it: {}",
+                first + answer_at,
+                failure.message
+            ),
+            ..failure
+        })
     }
 
     fn publish(&mut self, seq: u64) -> Result<Accepted, Failure> {

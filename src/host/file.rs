@@ -24,7 +24,7 @@ pub(super) fn read(path: &Path, span: Span) -> io::Result<Vec<u8>> {
 
 pub(super) fn entry(path: &Path) -> io::Result<Option<Entry>> {
     match fs::metadata(path) {
-        Ok(meta) => Ok(Some(Entry { bytes: meta.size(), is_folder: meta.is_dir() })),
+        Ok(meta) => Ok(Some(Entry { bytes: meta.size() })),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

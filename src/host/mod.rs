@@ -48,8 +48,6 @@ impl Span {
 pub struct Entry {
     /// Length in bytes.
     pub bytes: u64,
-    /// Whether it is a folder.
-    pub is_folder: bool,
 }
 
 /// Whether a change must survive a power cut before the call returns.

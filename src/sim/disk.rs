@@ -106,9 +106,9 @@ impl SimDisk {
     pub(super) fn entry(&self, path: &Path) -> io::Result<Option<Entry>> {
         self.alive()?;
         if let Some(file) = self.files.get(path) {
-            return Ok(Some(Entry { bytes: file.cached.len() as u64, is_folder: false }));
+            return Ok(Some(Entry { bytes: file.cached.len() as u64 }));
         }
-        Ok(self.folders.contains(path).then_some(Entry { bytes: 0, is_folder: true }))
+        Ok(self.folders.contains(path).then_some(Entry { bytes: 0 }))
     }
 
     pub(super) fn names(&self, folder: &Path) -> io::Result<Vec<String>> {
