@@ -114,6 +114,8 @@ pub enum Verb {
     Log(Log),
     /// Check chain, root and signature of the journal on disk.
     Verify(Verify),
+    /// Fetch what this member's journal lacks, from the anchor or any member, and check it.
+    Sync(Reading),
     /// The signed checkpoint.
     Root(Reading),
     /// An inclusion proof that verifies offline, or the check of one.

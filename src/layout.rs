@@ -107,6 +107,11 @@ impl Layout {
         self.dir.join("used-nonces.log")
     }
 
+    /// The last signed observation of one member.
+    pub fn observation(&self, node: &str) -> PathBuf {
+        self.dir.join("observations").join(format!("{node}.json"))
+    }
+
     /// The map.
     pub fn routes(&self) -> PathBuf {
         self.dir.join("federated-routes.txt")

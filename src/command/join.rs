@@ -5,7 +5,7 @@ use super::register::offer;
 use super::{Ending, print};
 use crate::auth::invite::Invite;
 use crate::cli::Join;
-use crate::cycle::speaking::join;
+use crate::cycle::joining::join;
 use crate::error::{Failure, Kind};
 use anyhow::Context as _;
 use std::io::Read;

@@ -32,6 +32,7 @@ use crate::store::used_nonces::UsedNonces;
 use crate::store::view::View;
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What an accepted request is answered with.
@@ -130,13 +131,15 @@ impl<'a> Desk<'a> {
             .read(&self.config.layout.tick())?
             .and_then(|bytes| serde_json::from_slice(&bytes).ok());
         let generation = memory.map_or(0, |memory| memory.generation);
-        let membership = &self.ledger.fold().membership;
-        publish::map(
-            &self.disk,
-            &self.identity.origin,
-            membership,
-            (self.ledger.floor(), generation),
-        )?;
+        let shown = publish::Shown {
+            origin: &self.identity.origin,
+            membership: &self.ledger.fold().membership,
+            unreachable: &BTreeSet::new(),
+            size: self.ledger.floor().size,
+            root: self.ledger.floor().root,
+            generation,
+        };
+        publish::map(&self.disk, &shown)?;
         answer(&View::open(self.disk)?, seq)
     }
 
@@ -214,7 +217,7 @@ pub fn submit(
     desk.commit(vec![draft], 0).map_err(unavailable)
 }
 
-fn anchor_identity(disk: &Disk<'_>) -> Result<Identity, Refusal> {
+pub(super) fn anchor_identity(disk: &Disk<'_>) -> Result<Identity, Refusal> {
     let identity = Identity::require(disk).map_err(unavailable)?;
     if !identity.is_anchor() {
         let anchor = identity.anchors.first().cloned().unwrap_or_default();
@@ -224,7 +227,7 @@ fn anchor_identity(disk: &Disk<'_>) -> Result<Identity, Refusal> {
 }
 
 /// The key record under which the signature holds.
-fn authenticate(
+pub(super) fn authenticate(
     (disk, fold): (&Disk<'_>, &Fold),
     (kind, envelope, node): (&str, &Envelope, &NodeId),
     now_s: u64,

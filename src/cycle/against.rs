@@ -1,30 +1,26 @@
-//! `verify --against`: our published checkpoint held against the one that somebody else shows.
+//! Our published checkpoint held against the one that somebody else shows.
 //!
 //! Two checkpoints by one key must be two moments of one log. Where they are not, the two notes
 //! together convict the key that signed both, so both are kept. What somebody merely says (a
-//! number, a note by another key) convicts nobody.
+//! number, a note by another key, a proof that does not hold) convicts nobody.
 
-use super::rounds::{PATIENCE, take_lock};
+use super::fork::{self, Fork};
+use super::pull::locked;
+use super::server::Server;
 use crate::auth::vkey::VerifierKey;
 use crate::config::Config;
-use crate::error::{Failure, Kind};
+use crate::error::Failure;
 use crate::host::{Host, Keep, Readers};
 use crate::journal::checkpoint::{Checkpoint, open_checkpoint};
 use crate::journal::merkle::Hash;
 use crate::journal::note::{NOTE_BYTES_MAX, NoteError, SignedNote};
-use crate::journal::proof::{Consistency, verify_consistency};
-use crate::protocol::address::Address;
-use crate::protocol::registration::parse_url;
+use crate::journal::proof::{Consistency, consistency_proof, verify_consistency};
 use crate::store::audit::{Depth, audit};
 use crate::store::disk::Disk;
-use crate::store::view::View;
-use crate::wire::call::{Call, Extent, Method, Read, Targets};
+use crate::store::tree::{self, ReadError};
+use crate::store::view::{Published, View};
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
-use std::time::Duration;
-
-/// The time one request may take, in milliseconds.
-const ASK_MS: u64 = 10_000;
 
 /// Both sides show one log.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -35,6 +31,17 @@ pub struct Agreement {
     pub ours: u64,
     /// Lines under theirs.
     pub theirs: u64,
+}
+
+/// A checkpoint by our log's key, and who shows it.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// What it says.
+    pub theirs: &'a Checkpoint,
+    /// The signed note, verbatim.
+    pub note: &'a str,
+    /// Who shows it.
+    pub url: &'a str,
 }
 
 /// What `/consistency` answers, as far as we believe it: nothing but the path, which is checked.
@@ -49,10 +56,11 @@ struct Growth {
 ///
 /// # Errors
 /// Kind `Integrity` where the two contradict each other, with both notes in `state/evidence`;
-/// `Failed` where nothing can be compared: nobody answers, or the answer is not by our log's key.
+/// `Failed` where nothing can be compared: nobody answers, the answer is not by our log's key, or
+/// it does not show how it continues ours.
 pub fn against(host: &dyn Host, config: &Config, url: &str) -> Result<Agreement, Failure> {
     let server = Server::named(host, url)?;
-    let shown = server.fetch("/checkpoint")?;
+    let shown = server.fetch("/checkpoint", NOTE_BYTES_MAX)?;
     // Ours is read after theirs, or a line committed in between would look like one that we lost.
     let disk = Disk { host, layout: &config.layout };
     let view = View::open(disk)?;
@@ -60,10 +68,10 @@ pub fn against(host: &dyn Host, config: &Config, url: &str) -> Result<Agreement,
         let origin = &view.checkpoint.origin;
         Failure::failed(format!("{}/checkpoint is no checkpoint of {origin}: {error}", server.url))
     })?;
-    if let Some(reason) = contradiction(&disk, &view, &theirs, &server)? {
-        return Err(convict(&disk, &view, (&theirs, &note.render()), reason));
-    }
-    Ok(Agreement { url: server.url.to_owned(), ours: view.checkpoint.size, theirs: theirs.size })
+    let ours = Published::read(&disk)?;
+    let seen = Seen { theirs: &theirs, note: &note.render(), url: &server.url };
+    expect_one_log(&disk, &ours, (&seen, &server))?;
+    Ok(Agreement { url: server.url.clone(), ours: ours.checkpoint.size, theirs: theirs.size })
 }
 
 /// Theirs under the log key in force or, where they lag, under the one before.
@@ -74,57 +82,77 @@ fn opened(view: &View<'_>, shown: &[u8]) -> Result<(Checkpoint, SignedNote), Not
         .or_else(|error| before.and_then(|vkey| open_checkpoint(shown, &vkey).ok()).ok_or(error))
 }
 
-/// Why the two cannot be of one log; `None` where they are.
-fn contradiction(
+fn expect_one_log(
     disk: &Disk<'_>,
-    view: &View<'_>,
-    theirs: &Checkpoint,
-    server: &Server<'_>,
-) -> Result<Option<String>, Failure> {
-    let (ours, url) = (&view.checkpoint, server.url);
-    if ours.size == 0 || theirs.size == 0 {
+    ours: &Published,
+    (seen, server): (&Seen<'_>, &Server<'_>),
+) -> Result<(), Failure> {
+    if ours.checkpoint.size == 0 || seen.theirs.size == 0 {
         return Err(Failure::failed("nothing to compare: one of the two logs is empty"));
     }
-    match theirs.size.cmp(&ours.size) {
-        Ordering::Equal => Ok((theirs.root != ours.root)
-            .then(|| format!("{url} shows another root at the same size {}", ours.size))),
-        Ordering::Less => earlier(disk, view, theirs, url),
-        // Only the anchor signs, so for itself the signature alone tells (design section 6).
-        Ordering::Greater if view.identity.is_anchor() => Ok(Some(format!(
-            "{url} shows {} lines under our signature, but we hold {}: rolled back, or another machine signs with this key",
-            theirs.size, ours.size
-        ))),
-        Ordering::Greater => later(ours, theirs, server),
+    if seen.theirs.size <= ours.checkpoint.size {
+        return expect_earlier(disk, ours, seen);
     }
+    // Only the anchor signs, so for itself the signature alone tells (design section 6).
+    if ours.identity.is_anchor() {
+        return Err(rolled_back(disk, ours, seen));
+    }
+    later(disk, ours, (seen, server))
 }
 
-/// Theirs is the smaller one: our own tiles must lead to it.
-fn earlier(
-    disk: &Disk<'_>,
-    view: &View<'_>,
-    theirs: &Checkpoint,
-    url: &str,
-) -> Result<Option<String>, Failure> {
-    let path = view.consistency(theirs.size, view.checkpoint.size)?;
-    let Some(reason) = broken(theirs, &view.checkpoint, &path) else {
-        return Ok(None);
+/// Their checkpoint, no larger than ours, must be an earlier moment of our log.
+///
+/// # Errors
+/// Kind `Integrity` with both notes kept: the two are two histories under one signature.
+pub fn expect_earlier(disk: &Disk<'_>, ours: &Published, seen: &Seen<'_>) -> Result<(), Failure> {
+    let (old, new) = (seen.theirs.size, ours.checkpoint.size);
+    if old == 0 {
+        return Ok(());
+    }
+    let read = |tile| tree::read_part(disk, tile, new);
+    let path = match old.cmp(&new) {
+        Ordering::Less => consistency_proof::<ReadError>(old, new, read).map_err(Failure::from)?,
+        _ => Vec::new(),
+    };
+    let Some(reason) = broken(seen.theirs, &ours.checkpoint, &path) else {
+        return Ok(());
     };
     // Tiles are derived: before somebody is accused, they are held against the journal.
     audit(disk, Depth::Full)?;
-    Ok(Some(format!(
-        "our {} lines do not begin with the {} that {url} shows: {reason}",
-        view.checkpoint.size, theirs.size
-    )))
+    let url = seen.url;
+    let told = match old == new {
+        true => format!("{url} shows another root at the same size {new}"),
+        false => format!("our {new} lines do not begin with the {old} that {url} shows: {reason}"),
+    };
+    Err(convict(disk, ours, (old, seen.note), told))
+}
+
+/// Our own signature on more lines than we hold.
+pub fn rolled_back(disk: &Disk<'_>, ours: &Published, seen: &Seen<'_>) -> Failure {
+    let told = format!(
+        "{} shows {} lines under our signature, but we hold {}: rolled back, or another machine signs with this key",
+        seen.url, seen.theirs.size, ours.checkpoint.size
+    );
+    convict(disk, ours, (seen.theirs.size, seen.note), told)
+}
+
+/// Another history that its own lines prove.
+pub fn forked(disk: &Disk<'_>, ours: &Published, fork: &Fork, url: &str) -> Failure {
+    let told = format!(
+        "fork: line {} is another one in the {} lines that {url} shows, under the same signature as our {}",
+        fork.line, fork.size, ours.checkpoint.size
+    );
+    convict(disk, ours, (fork.size, &fork.note), told)
 }
 
 /// Theirs is the larger one: they have to prove that it continues ours.
 fn later(
-    ours: &Checkpoint,
-    theirs: &Checkpoint,
-    server: &Server<'_>,
-) -> Result<Option<String>, Failure> {
-    let (old, new, url) = (ours.size, theirs.size, server.url);
-    let answer = server.fetch(&format!("/consistency?old={old}&new={new}"))?;
+    disk: &Disk<'_>,
+    ours: &Published,
+    (seen, server): (&Seen<'_>, &Server<'_>),
+) -> Result<(), Failure> {
+    let (old, new, url) = (ours.checkpoint.size, seen.theirs.size, &server.url);
+    let answer = server.fetch(&format!("/consistency?old={old}&new={new}"), NOTE_BYTES_MAX)?;
     let growth: Growth = serde_json::from_slice(&answer)
         .map_err(|error| Failure::failed(format!("{url}/consistency does not read: {error}")))?;
     if (growth.old, growth.new) != (old, new) {
@@ -134,9 +162,17 @@ fn later(
         ))
         .hint("something between may keep answers without looking at the query"));
     }
-    let lines = format!("the {new} lines that {url} shows");
-    Ok(broken(ours, theirs, &growth.path)
-        .map(|reason| format!("{lines} do not continue our {old}: {reason}")))
+    let Some(reason) = broken(&ours.checkpoint, seen.theirs, &growth.path) else {
+        return Ok(());
+    };
+    if let Some(fork) = fork::shown_by(disk, ours, server)? {
+        return Err(forked(disk, ours, &fork, url));
+    }
+    let kept = keep_unproven(disk, seen);
+    Err(Failure::failed(format!(
+        "{url} does not show that its {new} lines continue our {old}: {reason}{kept}"
+    ))
+    .hint("a broken server or a fork: verify --against another member tells more"))
 }
 
 fn broken(old: &Checkpoint, new: &Checkpoint, path: &[Hash]) -> Option<String> {
@@ -151,77 +187,40 @@ fn broken(old: &Checkpoint, new: &Checkpoint, path: &[Hash]) -> Option<String> {
 }
 
 /// The failure, with both notes kept as evidence.
-fn convict(
-    disk: &Disk<'_>,
-    view: &View<'_>,
-    (theirs, note): (&Checkpoint, &str),
-    reason: String,
-) -> Failure {
-    let ours = &view.checkpoint;
-    let kept = keep(disk, ("ours", ours), &view.note)
-        .and_then(|mine| Ok((mine, keep(disk, ("theirs", theirs), note)?)));
+fn convict(disk: &Disk<'_>, ours: &Published, (size, note): (u64, &str), told: String) -> Failure {
+    let kept = keep(disk, ("ours", ours.checkpoint.size), &ours.note)
+        .and_then(|mine| Ok((mine, keep(disk, ("theirs", size), note)?)));
     let hint = match kept {
         Ok((mine, other)) => format!("both notes are kept: {mine} and {other}"),
         Err(failure) => format!("the notes could not be kept: {}", failure.message),
     };
-    Failure::integrity(reason).hint(hint)
+    Failure::integrity(told).hint(hint)
+}
+
+/// Keeps a note that may belong to another history, and says so in words to append. It convicts
+/// nobody: that takes a contradiction that the signatures alone show.
+pub fn keep_unproven(disk: &Disk<'_>, seen: &Seen<'_>) -> String {
+    match keep(disk, ("unproven", seen.theirs.size), seen.note) {
+        Ok(path) => format!("; kept as {path}"),
+        Err(failure) => format!("; not kept: {}", failure.message),
+    }
 }
 
 /// Writes one note under `state/evidence` and returns its path. Earlier evidence is never replaced.
-fn keep(
-    disk: &Disk<'_>,
-    (whose, checkpoint): (&str, &Checkpoint),
-    note: &str,
-) -> Result<String, Failure> {
+fn keep(disk: &Disk<'_>, (whose, size): (&str, u64), note: &str) -> Result<String, Failure> {
     // The writer of `state/tmp` holds this lock: a tick would clear the file away half-written.
-    let _one_writer = take_lock(disk.host, &disk.layout.state(), PATIENCE)?
-        .ok_or_else(|| Failure::new(Kind::Busy, "another process works on the journal"))?;
-    let folder = disk.layout.evidence();
-    for private in [&folder, &disk.layout.state().join("tmp")] {
-        disk.folder(private, true)?;
-    }
-    let mut path = folder.join(format!("{whose}-{}.txt", checkpoint.size));
-    if disk.read(&path)?.is_some_and(|held| held != note.as_bytes()) {
-        path = folder.join(format!("{whose}-{}-{}.txt", checkpoint.size, checkpoint.root));
-    }
-    disk.put(&path, note.as_bytes(), (Keep::Durable, Readers::Usual))?;
-    Ok(path.display().to_string())
-}
-
-/// Who is asked.
-struct Server<'a> {
-    host: &'a dyn Host,
-    url: &'a str,
-    address: Address,
-}
-
-impl<'a> Server<'a> {
-    fn named(host: &'a dyn Host, url: &'a str) -> Result<Self, Failure> {
-        let address = parse_url(url).map_err(|error| Failure::new(Kind::Usage, error))?;
-        Ok(Server { host, url: url.trim_end_matches('/'), address })
-    }
-
-    /// One GET whose answer is 200 and whole.
-    fn fetch(&self, path: &str) -> Result<Vec<u8>, Failure> {
-        let call = Call {
-            method: Method::Get,
-            address: self.address.clone(),
-            path: path.to_owned(),
-            host_header: self.address.authority(),
-            headers: Vec::new(),
-            body: Vec::new(),
-            timeout: Duration::from_millis(ASK_MS),
-            read: Read::Body { max: NOTE_BYTES_MAX },
-            targets: Targets::Any,
-        };
-        let until = self.host.clock().boot_ms + ASK_MS;
-        let why = match self.host.dial(&[call], until).into_iter().next() {
-            Some(Ok(reply)) if reply.status != 200 => format!("answered {}", reply.status),
-            Some(Ok(reply)) if reply.extent == Extent::Whole => return Ok(reply.body),
-            Some(Ok(_)) => "the answer is cut short or too long".to_owned(),
-            Some(Err(fault)) => fault.to_string(),
-            None => "not asked".to_owned(),
-        };
-        Err(Failure::failed(format!("{}{path}: {why}", self.url)))
-    }
+    locked(disk, || {
+        let folder = disk.layout.evidence();
+        for private in [&folder, &disk.layout.state().join("tmp")] {
+            disk.folder(private, true)?;
+        }
+        let mut path = folder.join(format!("{whose}-{size}.txt"));
+        if disk.read(&path)?.is_some_and(|held| held != note.as_bytes()) {
+            let root = note.lines().nth(2).unwrap_or_default();
+            let name: String = root.chars().filter(char::is_ascii_alphanumeric).take(16).collect();
+            path = folder.join(format!("{whose}-{size}-{name}.txt"));
+        }
+        disk.put(&path, note.as_bytes(), (Keep::Durable, Readers::Usual))?;
+        Ok(path.display().to_string())
+    })
 }

@@ -24,6 +24,7 @@ use crate::store::used_nonces::UsedNonces;
 use crate::wire::psv::ROSTER_HEADER;
 use ed25519_dalek::SigningKey;
 use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use zeroize::Zeroizing;
 
 /// Lines that [`found`] writes.
@@ -172,8 +173,15 @@ fn write_first_lines(
     ledger.append(missing.collect(), now_s)?;
     let keys = log_keys::signing(&disk, identity, ledger.fold(), now_s)?;
     ledger.publish(&keys)?;
-    let generation =
-        publish::map(&disk, &identity.origin, &ledger.fold().membership, (ledger.floor(), 0))?;
+    let shown = publish::Shown {
+        origin: &identity.origin,
+        membership: &ledger.fold().membership,
+        unreachable: &BTreeSet::new(),
+        size: ledger.floor().size,
+        root: ledger.floor().root,
+        generation: 0,
+    };
+    let generation = publish::map(&disk, &shown)?;
     let now = Beginning { boot_id: &clock.boot_id, boot_ms: clock.boot_ms, wall_ms: clock.wall_ms };
     let memory = Memory { generation, ..Memory::fresh(&now) };
     super::tick::save_memory(&disk, &memory)

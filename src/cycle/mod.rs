@@ -6,10 +6,17 @@
 pub mod admission;
 pub mod against;
 pub mod enrolment;
+mod follow;
+pub mod fork;
 pub mod founding;
+pub mod joining;
+pub mod observing;
 pub mod peers;
 pub mod plan;
 pub mod publish;
+mod pull;
 pub mod rounds;
+pub mod server;
 pub mod speaking;
+pub mod sync;
 pub mod tick;

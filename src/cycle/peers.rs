@@ -7,6 +7,7 @@ use crate::layout::{ROSTER, STATUS};
 use crate::protocol::address::{Address, Scheme};
 use crate::protocol::member::NodeId;
 use crate::protocol::probe::{Judgement, Outcome, judge};
+use crate::protocol::registration::parse_url;
 use crate::protocol::roster::{Listed, Roster};
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
@@ -200,7 +201,16 @@ fn heard(config: &Config, listed: &Listed, answer: &Answer) -> Heard {
     Heard { listed: listed.clone(), outcome, reason, in_sync }
 }
 
-fn outcome(config: &Config, answer: &Answer) -> Outcome {
+/// The question to another member's agent; `None` where its URL is none.
+pub fn health_call(config: &Config, url: &str, targets: Targets) -> Option<Call> {
+    let address = parse_url(url).ok()?;
+    let authority = address.authority();
+    let read = Read::Body { max: HEALTH_BYTES_MAX };
+    Some(Call { targets, ..call(config, address, authority, ("/q/health", read)) })
+}
+
+/// What an answer, or its lack, says of whoever was asked.
+pub fn outcome(config: &Config, answer: &Answer) -> Outcome {
     let whole = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     match answer {
         Ok(reply) => Outcome::Answered { http: reply.status, ms: whole(reply.head_after) },

@@ -3,7 +3,8 @@
 use crate::config::Config;
 use crate::error::Failure;
 use crate::host::{Clock, Keep, Readers};
-use crate::journal::floor::Floor;
+use crate::journal::merkle::Hash;
+use crate::protocol::member::NodeId;
 use crate::protocol::membership::Membership;
 use crate::protocol::memory::Memory;
 use crate::protocol::route::routes;
@@ -11,29 +12,41 @@ use crate::store::disk::Disk;
 use crate::wire::freshness::{Freshness, validity_ms};
 use crate::wire::psv::{PeerStatus, parse_status, render_status};
 use crate::wire::routes::{Stamp, render, render_rows, split};
+use std::collections::BTreeSet;
+
+/// What the map is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Shown<'a> {
+    /// The federation.
+    pub origin: &'a str,
+    /// The table.
+    pub membership: &'a Membership,
+    /// Members left out because they cannot be reached from here; the anchor leaves out none.
+    pub unreachable: &'a BTreeSet<NodeId>,
+    /// Lines the table rests on.
+    pub size: u64,
+    /// Their root.
+    pub root: Hash,
+    /// Generation of the last map.
+    pub generation: u64,
+}
 
 /// Writes the map where its rows differ from the one on disk. Returns the generation in force.
-pub fn map(
-    disk: &Disk<'_>,
-    origin: &str,
-    membership: &Membership,
-    at: (&Floor, u64),
-) -> Result<u64, Failure> {
-    let (floor, last_generation) = at;
+pub fn map(disk: &Disk<'_>, shown: &Shown<'_>) -> Result<u64, Failure> {
     let now_s = disk.host.clock().wall_ms / 1_000;
-    let rows = render_rows(&routes(membership, now_s));
+    let rows = render_rows(&routes(shown.membership, shown.unreachable, now_s));
     let path = disk.layout.routes();
     let old = disk.read(&path)?.and_then(|bytes| String::from_utf8(bytes).ok());
     let last = old.as_deref().and_then(split);
     if let Some((generation, held)) = last
         && held == rows
     {
-        return Ok(generation.max(last_generation));
+        return Ok(generation.max(shown.generation));
     }
     // Never below the size, never below what was published before, even if the map was lost.
-    let before = last.map_or(0, |(generation, _)| generation).max(last_generation);
-    let generation = before.saturating_add(1).max(floor.size);
-    let stamp = Stamp { origin, generation, size: floor.size, root: floor.root };
+    let before = last.map_or(0, |(generation, _)| generation).max(shown.generation);
+    let generation = before.saturating_add(1).max(shown.size);
+    let stamp = Stamp { origin: shown.origin, generation, size: shown.size, root: shown.root };
     disk.put(&path, render(&stamp, &rows).as_bytes(), (Keep::Durable, Readers::Everybody))?;
     Ok(generation)
 }

@@ -1,18 +1,16 @@
-//! A member's side: joining, and every later word about itself, signed with its own key.
+//! A member's word about itself, signed with its own key.
 
 use super::admission::{self, Accepted};
 use super::founding::{hex_chance, make_key};
 use super::rounds::{PATIENCE, take_lock};
 use crate::auth::envelope::Envelope;
 use crate::auth::gate::Refusal;
-use crate::auth::invite::Invite;
 use crate::auth::{keys, mac, pae};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
 use crate::host::{Host, Keep, Lock, Readers};
 use crate::journal::checkpoint::open_checkpoint;
 use crate::journal::record::{Drain, Leave, Record, Register, Rotate};
-use crate::protocol::member::{Incarnation, NodeId};
 use crate::protocol::registration::parse_url;
 use crate::protocol::service::Service;
 use crate::store::disk::Disk;
@@ -20,7 +18,7 @@ use crate::store::identity::{Identity, load_key};
 use crate::store::shared_keys::unhex;
 use crate::wire::call::{Call, Extent, Method, Read, Targets};
 use ed25519_dalek::SigningKey;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::time::Duration;
 use zeroize::Zeroizing;
@@ -65,7 +63,7 @@ pub fn say(host: &dyn Host, config: &Config, word: &Word) -> Result<Accepted, Fa
     // Read under the lock: another word may have raised the incarnation meanwhile.
     let mut identity = Identity::require(&disk)?;
     let signer = Signer::load(&disk, &identity)?;
-    let claims = Claims { nonce: hex_chance(&disk)?, ts: host.clock().wall_ms / 1_000 };
+    let claims = Claims::now(&disk)?;
     let record = match word {
         Word::Register(offer) => register(&disk, &mut identity, offer, (&claims, signer.mode()))?,
         Word::Leave => Record::Leave(Leave {
@@ -88,16 +86,7 @@ pub fn say(host: &dyn Host, config: &Config, word: &Word) -> Result<Accepted, Fa
         Word::RotateKey => rotate(&disk, &identity, (&claims, signer.mode()))?,
     };
     let kind = record.kind();
-    let payload = record.payload();
-    let envelope = Envelope {
-        mode: signer.mode().to_owned(),
-        node: identity.id.to_string(),
-        nonce: claims.nonce,
-        ts: claims.ts,
-        sig: Some(signer.sign(&pae::encode(kind, &payload))),
-        payload,
-        proof: None,
-    };
+    let envelope = signer.seal(&identity, claims, (kind, record.payload()));
     let accepted = deliver(host, config, &identity, (kind, &envelope))?;
     if matches!(word, Word::RotateKey) {
         adopt_next_key(&disk)?;
@@ -105,117 +94,31 @@ pub fn say(host: &dyn Host, config: &Config, word: &Word) -> Result<Accepted, Fa
     Ok(accepted)
 }
 
-/// Burns an invitation, keeps who we are, and registers.
-pub fn join(
-    host: &dyn Host,
-    config: &Config,
-    invite: &Invite,
-    offer: &Offer,
-) -> Result<Accepted, Failure> {
-    let disk = Disk { host, layout: &config.layout };
-    let id = NodeId::parse(&invite.node)
-        .map_err(|error| Failure::config(format!("the invitation: {error}")))?;
-    if let Some(identity) = Identity::load(&disk)?
-        && (identity.origin != invite.vkey.name() || identity.id != id)
-    {
-        return Err(Failure::failed(format!(
-            "{} belongs to '{}' already",
-            disk.layout.dir().display(),
-            identity.origin
-        ))
-        .hint("use another --dir"));
-    }
-    disk.folder(disk.layout.dir(), false)?;
-    for private in [disk.layout.keys(), disk.layout.state(), disk.layout.state().join("tmp")] {
-        disk.folder(&private, true)?;
-    }
-    let identity = Identity {
-        origin: invite.vkey.name().to_owned(),
-        vkey: invite.vkey.to_string(),
-        anchors: vec![invite.url.clone()],
-        incarnation: Incarnation::FIRST,
-        urls: Vec::new(),
-        services: Vec::new(),
-        id,
-    };
-    {
-        let _one_word = one_at_a_time(&disk)?;
-        let standing = enrol(&disk, invite, &identity)?;
-        let mut identity = Identity::load(&disk)?.unwrap_or(identity);
-        identity.incarnation = identity.incarnation.max(standing);
-        identity.store(&disk)?;
-    }
-    let accepted = say(host, config, &Word::Register(offer.clone()))?;
-    disk.remove(&disk.layout.key("enrolment-nonce"))?;
-    Ok(accepted)
-}
-
-fn one_at_a_time(disk: &Disk<'_>) -> Result<Lock, Failure> {
+pub(super) fn one_at_a_time(disk: &Disk<'_>) -> Result<Lock, Failure> {
     take_lock(disk.host, &disk.layout.keys(), PATIENCE)?
         .ok_or_else(|| Failure::new(Kind::Busy, "another process of this member is at work"))
 }
 
-/// The nonce is kept until all is done: an interrupted enrolment is the same request again. Returns
-/// the incarnation that the anchor holds of this node, perhaps from a machine that was lost.
-fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<Incarnation, Failure> {
-    make_key(disk, "node")?;
-    let nonce = kept_nonce(disk)?;
-    let ts = disk.host.clock().wall_ms / 1_000;
-    let mut payload = json!({
-        "origin": identity.origin, "node": identity.id, "nonce": nonce, "ts": ts, "mode": invite.alg,
-    });
-    let node_key = load_key(disk, "node")?;
-    if invite.alg == keys::ED25519 {
-        payload["key"] = keys::render_public(&node_key.verifying_key()).into();
-    }
-    let payload = payload.to_string();
-    let signed = pae::encode("enroll", &payload);
-    let bootstrap = mac::bootstrap_key(&invite.secret, &identity.origin, identity.id.as_str());
-    let proof = (invite.alg == keys::ED25519).then(|| keys::sign(&node_key, &signed));
-    let envelope = Envelope {
-        mode: invite.alg.clone(),
-        node: identity.id.to_string(),
-        nonce: nonce.clone(),
-        ts,
-        payload,
-        sig: Some(keys::encode_sig(&*mac::mac(&*bootstrap, &[&signed]))),
-        proof,
-    };
-    let answer = post(disk.host, (&identity.anchors, "enroll", &envelope))?;
-    let accepted = accepted(answer, identity)?;
-    if invite.alg == mac::HMAC_SHA256 {
-        let shared = mac::node_key(&bootstrap, &nonce);
-        let hex: Zeroizing<String> =
-            Zeroizing::new(shared.iter().map(|byte| format!("{byte:02x}")).collect());
-        let text = Zeroizing::new(format!("{}\n", *hex));
-        disk.put(&disk.layout.key("shared"), text.as_bytes(), (Keep::Durable, Readers::Owner))?;
-    }
-    Ok(accepted.incarnation.unwrap_or_default())
+/// What every statement says of itself.
+pub(super) struct Claims {
+    pub(super) nonce: String,
+    pub(super) ts: u64,
 }
 
-fn kept_nonce(disk: &Disk<'_>) -> Result<String, Failure> {
-    let path = disk.layout.key("enrolment-nonce");
-    if let Some(text) = disk.read_text(&path)? {
-        return Ok(text.trim().to_owned());
+impl Claims {
+    pub(super) fn now(disk: &Disk<'_>) -> Result<Claims, Failure> {
+        Ok(Claims { nonce: hex_chance(disk)?, ts: disk.host.clock().wall_ms / 1_000 })
     }
-    let nonce = hex_chance(disk)?;
-    disk.put(&path, format!("{nonce}\n").as_bytes(), (Keep::Durable, Readers::Owner))?;
-    Ok(nonce)
-}
-
-struct Claims {
-    nonce: String,
-    ts: u64,
 }
 
 /// What a member signs with.
-enum Signer {
+pub(super) enum Signer {
     Ed25519(SigningKey),
     Shared(mac::Secret),
 }
 
 impl Signer {
-    fn load(disk: &Disk<'_>, identity: &Identity) -> Result<Signer, Failure> {
+    pub(super) fn load(disk: &Disk<'_>, identity: &Identity) -> Result<Signer, Failure> {
         let path = disk.layout.key("shared");
         let Some(text) = disk.read_text(&path)?.map(Zeroizing::new) else {
             return load_key(disk, "node").map(Signer::Ed25519);
@@ -226,7 +129,25 @@ impl Signer {
         Ok(Signer::Shared(key))
     }
 
-    fn mode(&self) -> &'static str {
+    /// A statement with its signature, ready to be sent.
+    pub(super) fn seal(
+        &self,
+        identity: &Identity,
+        claims: Claims,
+        (kind, payload): (&str, String),
+    ) -> Envelope {
+        Envelope {
+            mode: self.mode().to_owned(),
+            node: identity.id.to_string(),
+            nonce: claims.nonce,
+            ts: claims.ts,
+            sig: Some(self.sign(&pae::encode(kind, &payload))),
+            payload,
+            proof: None,
+        }
+    }
+
+    pub(super) fn mode(&self) -> &'static str {
         match self {
             Signer::Ed25519(_) => keys::ED25519,
             Signer::Shared(_) => mac::HMAC_SHA256,
@@ -316,7 +237,7 @@ fn deliver(
 
 /// The anchor's answer, believed only under the log's signature: somebody else's "done" must not
 /// make us throw a key away.
-fn accepted(answer: Value, identity: &Identity) -> Result<Accepted, Failure> {
+pub(super) fn accepted(answer: Value, identity: &Identity) -> Result<Accepted, Failure> {
     let accepted: Accepted = serde_json::from_value(answer)
         .map_err(|error| Failure::failed(format!("the anchor's answer does not read: {error}")))?;
     let (checkpoint, _) = open_checkpoint(&accepted.checkpoint, &identity.verifier()?)
@@ -335,7 +256,7 @@ fn refused(refusal: Refusal) -> Failure {
 }
 
 /// Posts to the anchor's URLs in turn until one answers.
-fn post(
+pub(super) fn post(
     host: &dyn Host,
     (anchors, kind, envelope): (&[String], &str, &Envelope),
 ) -> Result<Value, Failure> {

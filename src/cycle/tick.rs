@@ -1,5 +1,6 @@
 //! One tick: load → plan → probe → decide → append → publish.
 
+use super::follow;
 use super::peers::{self, Heard};
 use super::plan::plan;
 use super::publish;
@@ -25,7 +26,7 @@ use crate::store::log_keys;
 use crate::store::rebuild;
 use crate::store::tree::ReadError;
 use crate::wire::call::{Answer, Call, Method, Read, Targets};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// How a tick ended.
@@ -44,6 +45,8 @@ pub struct Report {
     pub pulse: Pulse,
     /// What every probed row answered, in roster order.
     pub heard: Vec<Heard>,
+    /// What came of every probe, members without a row included.
+    pub outcomes: BTreeMap<NodeId, Outcome>,
     /// The table the decision was made on.
     pub membership: Membership,
     /// The decision.
@@ -66,15 +69,14 @@ pub struct Report {
 pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Failure> {
     let disk = Disk { host, layout: &config.layout };
     let identity = Identity::require(&disk)?;
-    if let Some(anchor) = identity.anchors.first() {
-        return Err(Failure::failed(format!("this node follows the anchor at {anchor}"))
-            .hint("its own tick needs the anchor's journal, which this version does not fetch yet; probe and failover work"));
-    }
     let Some(_whole_tick) = take_lock(host, &config.layout.keys(), Duration::ZERO)? else {
         return Ok(Ended::InProgress);
     };
     let config =
         &Config { own: Some(config.own.clone().unwrap_or(identity.id.clone())), ..config.clone() };
+    if !identity.is_anchor() {
+        return follow::tick(disk, config, &identity, dry_run);
+    }
     let mend = if dry_run { Mend::No } else { Mend::Yes };
     let mut loaded = load(disk, &identity, mend)?;
     let began = host.clock();
@@ -114,6 +116,7 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
     let mut report = Report {
         pulse,
         heard,
+        outcomes,
         membership,
         decision,
         changes,
@@ -129,13 +132,19 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
     Ok(Ended::Done(Box::new(report)))
 }
 
-struct Loaded<'a> {
-    ledger: Ledger<'a>,
-    memory: Memory,
-    warnings: Vec<String>,
+/// What a tick starts from.
+pub(super) struct Loaded<'a> {
+    pub(super) ledger: Ledger<'a>,
+    pub(super) memory: Memory,
+    pub(super) warnings: Vec<String>,
 }
 
-fn load<'a>(disk: Disk<'a>, identity: &Identity, mend: Mend) -> Result<Loaded<'a>, Failure> {
+/// Opens the journal, mends it, and looks at some of what lies under it.
+pub(super) fn load<'a>(
+    disk: Disk<'a>,
+    identity: &Identity,
+    mend: Mend,
+) -> Result<Loaded<'a>, Failure> {
     let _reading = take_lock(disk.host, &disk.layout.state(), PATIENCE)?.ok_or_else(busy)?;
     let ledger = Ledger::open(disk, identity, mend)?;
     let mut warnings = ledger.warnings().to_vec();
@@ -208,12 +217,15 @@ fn commit_and_publish(
     report.membership = ledger.fold().membership.clone();
 
     let memory = &mut report.decision.memory;
-    memory.generation = publish::map(
-        disk,
-        &identity.origin,
-        &report.membership,
-        (ledger.floor(), memory.generation),
-    )?;
+    let shown = publish::Shown {
+        origin: &identity.origin,
+        membership: &report.membership,
+        unreachable: &BTreeSet::new(),
+        size: ledger.floor().size,
+        root: ledger.floor().root,
+        generation: memory.generation,
+    };
+    memory.generation = publish::map(disk, &shown)?;
     save_memory(disk, memory)?;
     let checked_at = publish::rfc3339(now.wall_ms);
     let rows = peers::status_rows(config, &report.heard, report.decision.blind, &checked_at);
@@ -221,7 +233,7 @@ fn commit_and_publish(
     publish::freshness(disk, config, memory, &now)
 }
 
-fn beginning(clock: &Clock) -> Beginning<'_> {
+pub(super) fn beginning(clock: &Clock) -> Beginning<'_> {
     Beginning { boot_id: &clock.boot_id, boot_ms: clock.boot_ms, wall_ms: clock.wall_ms }
 }
 
@@ -229,7 +241,7 @@ fn lock_state(host: &dyn Host, config: &Config) -> Result<Lock, Failure> {
     take_lock(host, &config.layout.state(), PATIENCE)?.ok_or_else(busy)
 }
 
-fn busy() -> Failure {
+pub(super) fn busy() -> Failure {
     Failure::new(Kind::Busy, "another process works on the journal for longer than 10 s")
 }
 
@@ -253,7 +265,7 @@ pub(super) fn save_memory(disk: &Disk<'_>, memory: &Memory) -> Result<(), Failur
     disk.put(&disk.layout.tick(), &bytes, (Keep::Durable, Readers::Usual))
 }
 
-fn self_check(host: &dyn Host, config: &Config, until_boot_ms: u64) -> bool {
+pub(super) fn self_check(host: &dyn Host, config: &Config, until_boot_ms: u64) -> bool {
     let calls: Vec<Call> = config
         .self_check
         .iter()

@@ -102,6 +102,11 @@ impl Response {
         Response::of("text/plain; charset=utf-8", body.into().into_bytes())
     }
 
+    /// Journal lines, 200, not stored: bytes as they stand.
+    pub fn lines(body: Vec<u8>) -> Response {
+        Response::of("text/plain; charset=utf-8", body)
+    }
+
     /// JSON, 200, not stored. The charset is redundant (RFC 8259 8.1) but helps old readers show
     /// Korean text. A value that cannot be serialised (a non-string map key) is a 500 problem.
     pub fn json(value: &impl Serialize) -> Response {

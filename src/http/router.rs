@@ -4,17 +4,20 @@
 use super::message::{Method, Problem, Request, Response};
 use super::{page, status};
 use crate::config::Config;
-use crate::cycle::{admission, enrolment, peers};
+use crate::cycle::{admission, enrolment, observing, peers};
 use crate::error::{Failure, Kind};
 use crate::host::Host;
 use crate::journal::bundle::Bundle;
+use crate::journal::locator::{self, Place};
 use crate::journal::merkle::Hash;
+use crate::journal::page::PAGE_BYTES_MAX;
 use crate::journal::tile::Tile;
 use crate::protocol::member::NodeId;
 use crate::protocol::memory::Memory;
 use crate::store::audit::{Depth, audit};
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
+use crate::store::pages;
 use crate::store::view::{Published, View};
 use crate::wire::psv::PeerStatus;
 use serde_json::{Value, json};
@@ -50,6 +53,12 @@ pub fn answer(face: &Face<'_>, request: &Request) -> Response {
 /// one path is worth nothing on another.
 fn write(face: &Face<'_>, request: &Request) -> Response {
     let kind = request.path.strip_prefix('/').unwrap_or_default();
+    if kind == "observe" {
+        return match observing::receive(face.host, face.config, &request.body) {
+            Ok(tick) => Response::json(&json!({ "tick": tick })).status(202),
+            Err(refusal) => status::refusal(&refusal),
+        };
+    }
     let done = match kind {
         "enroll" => enrolment::enroll(face.host, face.config, &request.body),
         kind if admission::KINDS.contains(&kind) => {
@@ -83,11 +92,12 @@ fn read(face: &Face<'_>, request: &Request) -> Response {
         }
         "/verify" => audit(&disk, Depth::Journal).map(|audit| Response::json(&audit)),
         "/nodes" => nodes(disk),
+        "/sync" => sync(disk, request),
         "/proof" => proof(disk, request),
         "/consistency" => consistency(disk, request),
         path if path.starts_with("/tile/") => tile(disk, &path[1..]),
         _ => Err(Failure::new(Kind::No, "no such path")
-            .hint("/ /q/health /q/peers /head /routes /nodes /root /checkpoint /verify /proof /consistency /tile/..")),
+            .hint("/ /q/health /q/peers /head /routes /nodes /sync /root /checkpoint /verify /proof /consistency /tile/..")),
     };
     answered.unwrap_or_else(|failure| status::failure(&failure))
 }
@@ -163,6 +173,37 @@ fn nodes(disk: Disk<'_>) -> Result<Response, Failure> {
     response.content_type = "application/x-ndjson; charset=utf-8".into();
     response.body = view.lines()?;
     Ok(response)
+}
+
+/// `/sync`: the lines after a place; 409 where the place is none of ours, with the newest place of
+/// the asker's locator that is.
+fn sync(disk: Disk<'_>, request: &Request) -> Result<Response, Failure> {
+    let bad = |why: String| Failure::new(Kind::Usage, why);
+    let (Some(size), Some(since)) = (request.param("size"), request.param("since")) else {
+        return Err(bad("expected ?size=N&since=hash of line N-1".to_owned()));
+    };
+    let head = Hash::parse_hex(since).map_err(|error| bad(format!("since: {error}")))?;
+    let place = Place { size: parse_seq(size)?, head };
+    let most = request.param("most").map_or(Ok(PAGE_BYTES_MAX), parse_seq)?;
+    let places = request.param("locator").map_or(Ok(Vec::new()), locator::parse).map_err(bad)?;
+    let published = Published::read(&disk)?;
+    if pages::holds(&disk, &published, place)? {
+        return Ok(Response::lines(pages::page(&disk, &published, (place.size, most))?));
+    }
+    let mut common = None;
+    for place in places {
+        if pages::holds(&disk, &published, place)? {
+            common = common.max(Some(place.size));
+        }
+    }
+    let size = published.checkpoint.size;
+    let unknown = json!({
+        "type": "about:blank", "title": "Conflict", "status": 409, "error": "unknown-position",
+        "message": format!("no line of ours ends at size {} with this hash, we have {size} lines", place.size),
+        "checkpoint": published.note, "common": common,
+    });
+    Ok(Response { content_type: "application/problem+json".into(), ..Response::json(&unknown) }
+        .status(409))
 }
 
 fn proof(disk: Disk<'_>, request: &Request) -> Result<Response, Failure> {

@@ -100,3 +100,55 @@ impl Rotate {
         pae::encode("rotate-possession", &format!("{origin}\n{node}\n{nonce}\n{key}\n"))
     }
 }
+
+/// Most members one observation tells of (design section 8).
+pub const SEEN_MAX: usize = 64;
+
+/// `observe`: what a member saw in one tick, signed by itself. Makes no line of its own; verdicts
+/// quote it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Observe {
+    /// For which federation.
+    pub origin: String,
+    /// Who saw it.
+    pub node: NodeId,
+    /// 32 hex digits.
+    pub nonce: String,
+    /// Seconds since 1970 on the member's clock; a later one replaces an earlier one.
+    pub ts: u64,
+    /// The algorithm it signs with.
+    pub mode: String,
+    /// The member's own tick.
+    pub tick: u64,
+    /// Its local health, 0 (well) to 8.
+    pub health: u64,
+    /// Lines of the journal it stands on.
+    pub size: u64,
+    /// Whom it asked, and what came of it; at most [`SEEN_MAX`].
+    pub seen: Vec<Sighting>,
+}
+
+/// One member as another saw it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sighting {
+    /// Who was asked.
+    pub node: NodeId,
+    /// At the incarnation that the observer's journal says.
+    pub inc: Incarnation,
+    /// What came of it.
+    pub saw: Saw,
+}
+
+/// What one member can say of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Saw {
+    /// It answered well.
+    Answered,
+    /// Its machine was heard, the answer was not good.
+    Failed,
+    /// Nothing was heard.
+    Unheard,
+}

@@ -146,6 +146,11 @@ impl Liveness {
         }
     }
 
+    /// Whether it has neither gone nor been sent away: a dead one may be back any time.
+    pub fn may_answer(self) -> bool {
+        matches!(self, Liveness::Alive | Liveness::Suspect | Liveness::Dead)
+    }
+
     /// Whether routes may lead there.
     pub fn is_routable(self) -> bool {
         matches!(self, Liveness::Alive | Liveness::Suspect)

@@ -5,6 +5,7 @@
 
 use super::blind::{GAPS_KEPT, Gap, Pulse, pulse};
 use super::member::NodeId;
+use super::reach::Reach;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -30,6 +31,12 @@ pub struct Memory {
     pub suspects: BTreeMap<NodeId, u64>,
     /// Generation of the last route map.
     pub generation: u64,
+    /// On a node: what cannot be reached from here.
+    #[serde(default)]
+    pub reach: Reach,
+    /// On a node: ticks in a row in which no anchor answered.
+    #[serde(default)]
+    pub anchor_away: u64,
 }
 
 /// The instant a tick began.

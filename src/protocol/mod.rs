@@ -13,6 +13,7 @@ pub mod membership;
 pub mod memory;
 pub mod probe;
 pub mod profile;
+pub mod reach;
 pub mod registration;
 pub mod roster;
 pub mod route;

@@ -3,7 +3,7 @@
 use super::member::{Incarnation, Liveness, NodeId};
 use super::membership::{Member, Membership};
 use super::service::{Service, ServiceName};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One row of the map.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,21 +26,31 @@ pub struct Route {
     pub drain: bool,
 }
 
-/// The rows of the map, sorted by service, state, node bytes.
-pub fn routes(membership: &Membership, now_s: u64) -> Vec<Route> {
+/// The rows of the map, sorted by service, state, node bytes. Members in `unreachable` are left out
+/// as long as their service keeps another usable row.
+pub fn routes(membership: &Membership, unreachable: &BTreeSet<NodeId>, now_s: u64) -> Vec<Route> {
     let mut by_service: BTreeMap<ServiceName, Vec<(&NodeId, &Member, Service)>> = BTreeMap::new();
     for (id, member) in membership.members() {
         for offer in member.offers() {
             by_service.entry(offer.name.clone()).or_default().push((id, member, offer));
         }
     }
-    let mut rows: Vec<Route> =
-        by_service.into_values().flat_map(|offers| service_rows(offers, now_s)).collect();
+    let mut rows: Vec<Route> = by_service
+        .into_values()
+        .flat_map(|offers| within_reach(service_rows(offers, now_s), unreachable))
+        .collect();
     rows.sort_by(|a, b| {
         let (one, two) = (a.node.as_str(), b.node.as_str());
         (&a.service, a.liveness, one, &a.url).cmp(&(&b.service, b.liveness, two, &b.url))
     });
     rows
+}
+
+/// Law 6 for our own map: what nobody else here offers stays.
+fn within_reach(rows: Vec<Route>, unreachable: &BTreeSet<NodeId>) -> Vec<Route> {
+    let reached: Vec<Route> =
+        rows.iter().filter(|row| !unreachable.contains(&row.node)).cloned().collect();
+    if reached.is_empty() { rows } else { reached }
 }
 
 fn service_rows(offers: Vec<(&NodeId, &Member, Service)>, now_s: u64) -> Vec<Route> {

@@ -70,6 +70,17 @@ impl Disk<'_> {
         self.put_via(path, &self.layout.temporary(path), bytes, how)
     }
 
+    /// The same without our lock: the temporary file stands beside the target, where no tick clears
+    /// it away.
+    pub fn put_beside(
+        &self,
+        path: &Path,
+        bytes: &[u8],
+        how: (Keep, Readers),
+    ) -> Result<(), Failure> {
+        self.put_via(path, &beside(path, "put"), bytes, how)
+    }
+
     /// The same for a published file that may lie outside our folder. Each `writer` has a temporary
     /// name of its own, for a tick and a probe may write the same file at once.
     pub fn publish(

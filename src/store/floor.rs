@@ -142,10 +142,11 @@ fn floor_from_root(
     Ok(Floor { bytes: end.bytes, head: end.tip.head, ts: end.tip.ts, ..floor })
 }
 
-/// No floor and no root: right only for the first lines of our own unfinished `init`.
+/// No floor and no root: right for the first lines of our own unfinished `init`, and on a member,
+/// whose lines the next sync proves or sets aside.
 fn unfounded(disk: &Disk<'_>, identity: &Identity) -> Result<Floor, Failure> {
     let mut ours = true;
-    if disk.length(&disk.layout.journal())?.unwrap_or(0) > 0 {
+    if identity.is_anchor() && disk.length(&disk.layout.journal())?.unwrap_or(0) > 0 {
         let start = Start { tip: Tip::origin(&identity.origin), bytes: 0 };
         let end = scan::walk(disk, start, FOUNDING_LINES + 1, &mut |step| {
             if let Record::Genesis(genesis) = Record::of(step.line) {

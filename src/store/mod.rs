@@ -12,6 +12,7 @@ pub mod index;
 pub mod invites;
 pub mod ledger;
 pub mod log_keys;
+pub mod pages;
 pub mod rebuild;
 pub mod scan;
 pub mod shared_keys;

@@ -62,6 +62,15 @@ pub fn read_tile(disk: &Disk<'_>, tile: Tile) -> Result<Vec<Hash>, ReadError> {
     Ok(hashes)
 }
 
+/// A tile of a smaller tree: the begin of the one that the tree of `size` lines has, since most
+/// sizes never had tiles of their own.
+pub fn read_part(disk: &Disk<'_>, tile: Tile, size: u64) -> Result<Vec<Hash>, ReadError> {
+    let ours = Tile::in_tree(tile.level, tile.index, size).unwrap_or(tile);
+    let mut hashes = read_tile(disk, ours)?;
+    hashes.truncate(usize::from(tile.width));
+    Ok(hashes)
+}
+
 /// The frontier at `size` from the tiles' right edge.
 pub fn frontier(disk: &Disk<'_>, size: u64) -> Result<Frontier, ReadError> {
     frontier_from_edge(size, |tile| read_tile(disk, tile))

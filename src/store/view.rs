@@ -5,7 +5,7 @@ use super::disk::Disk;
 use super::identity::Identity;
 use super::index;
 use super::scan::{self, End, Start};
-use super::tree::{self, ReadError};
+use super::tree;
 use crate::auth::vkey::VerifierKey;
 use crate::error::{Failure, Kind};
 use crate::host::Span;
@@ -17,7 +17,6 @@ use crate::journal::proof::{consistency_proof, inclusion_proof};
 use crate::journal::record::Record;
 use crate::journal::replay::Fold;
 use crate::journal::snapshot::Snapshot;
-use crate::journal::tile::Tile;
 use crate::journal::tlog_proof::render_tlog_proof;
 use crate::protocol::member::NodeId;
 use std::collections::VecDeque;
@@ -174,16 +173,8 @@ impl<'a> View<'a> {
             let why = format!("nothing to compare from {old} to {new}, expected 1 <= old <= new");
             return Err(Failure::new(Kind::Usage, why));
         }
-        Ok(consistency_proof(old, new, |tile| self.tile(tile))?)
-    }
-
-    /// A tile of a smaller tree: the begin of the one we publish, since most sizes never had tiles
-    /// of their own.
-    fn tile(&self, tile: Tile) -> Result<Vec<Hash>, ReadError> {
-        let ours = Tile::in_tree(tile.level, tile.index, self.checkpoint.size).unwrap_or(tile);
-        let mut hashes = tree::read_tile(&self.disk, ours)?;
-        hashes.truncate(usize::from(tile.width));
-        Ok(hashes)
+        let size = self.checkpoint.size;
+        Ok(consistency_proof(old, new, |tile| tree::read_part(&self.disk, tile, size))?)
     }
 
     fn line_at(&self, at: u64) -> Result<Option<Placed>, Failure> {

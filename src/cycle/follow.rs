@@ -1,0 +1,216 @@
+//! A node's tick: sync → check → probe → post one observation → publish its own map.
+//!
+//! The journal says what the federation holds; the node adds only what it cannot reach itself. With
+//! the anchor away it goes on with what it has: the map is never emptied by silence.
+
+use super::observing::{self, Told};
+use super::peers::{self, Heard};
+use super::plan::plan;
+use super::publish;
+use super::rounds::{PATIENCE, take_lock};
+use super::sync::{self, Synced, anchor_urls, targets};
+use super::tick::{Ended, Loaded, Report, beginning, busy, load, save_memory, self_check};
+use crate::config::Config;
+use crate::error::Failure;
+use crate::protocol::blind::{self, Pulse};
+use crate::protocol::member::{Liveness, NodeId};
+use crate::protocol::memory::Memory;
+use crate::protocol::probe::Outcome;
+use crate::protocol::reach::Sight;
+use crate::protocol::suspicion;
+use crate::protocol::verdict::Decision;
+use crate::store::disk::Disk;
+use crate::store::identity::Identity;
+use crate::store::ledger::Mend;
+use crate::store::view::View;
+use crate::wire::call::Call;
+use std::collections::BTreeMap;
+
+/// Runs a node's tick; the lock on `keys/` is held.
+pub(super) fn tick(
+    disk: Disk<'_>,
+    config: &Config,
+    identity: &Identity,
+    dry_run: bool,
+) -> Result<Ended, Failure> {
+    let host = disk.host;
+    let began = host.clock();
+    let deadline_ms = config.profile.deadline_ms();
+    let mend = if dry_run { Mend::No } else { Mend::Yes };
+    let Loaded { ledger, memory, warnings } = load(disk, identity, mend)?;
+    let (pulse, memory) = memory.open(&beginning(&began), config.profile.interval_ms);
+    drop(ledger);
+    let synced = match dry_run {
+        true => Synced::default(),
+        // Half of the time at most, so that probing and publishing have theirs.
+        false => sync::run(
+            disk,
+            config,
+            &sync::Run {
+                until_boot_ms: began.boot_ms + deadline_ms / 2,
+                turn: memory.tick,
+                progress: &|_, _| {},
+            },
+        )?,
+    };
+    // The log key may have changed with what was fetched.
+    let identity = Identity::require(&disk)?;
+    let view = View::open(disk).map_err(|failure| never_synced(failure, &synced))?;
+    let until_boot_ms = began.boot_ms + deadline_ms / 4 * 3;
+    let mut node = Node { disk, config, identity: &identity, view: &view, memory, pulse };
+    let looked = node.look(until_boot_ms);
+    node.judge(&looked);
+    let mut report = node.report(looked, [warnings, synced.warnings.clone()].concat());
+    if !dry_run {
+        node.tell(&synced, &mut report, began.boot_ms + deadline_ms);
+        node.publish(&mut report)?;
+    }
+    Ok(Ended::Done(Box::new(report)))
+}
+
+fn never_synced(failure: Failure, synced: &Synced) -> Failure {
+    match synced.size {
+        0 if !synced.warnings.is_empty() => Failure::failed(format!(
+            "no journal here yet, and nobody gave one: {}",
+            synced.warnings.join("; ")
+        ))
+        .hint("the next tick tries again; crowny-fed sync shows progress"),
+        _ => failure,
+    }
+}
+
+struct Node<'a> {
+    disk: Disk<'a>,
+    config: &'a Config,
+    identity: &'a Identity,
+    view: &'a View<'a>,
+    memory: Memory,
+    pulse: Pulse,
+}
+
+/// What a tick saw.
+struct Looked {
+    plan: super::plan::Plan,
+    heard: Vec<Heard>,
+    outcomes: BTreeMap<NodeId, Outcome>,
+    blind: bool,
+}
+
+impl Node<'_> {
+    /// Probes the rows of our own roster and of the journal, and the agents of the other members.
+    fn look(&self, until_boot_ms: u64) -> Looked {
+        let membership = &self.view.fold.membership;
+        let plan = plan(&self.disk, self.config, membership);
+        let heard = peers::ask(&self.disk, self.config, &plan.rows, until_boot_ms);
+        let mut outcomes: BTreeMap<NodeId, Outcome> =
+            heard.iter().map(|heard| (heard.listed.id.clone(), heard.outcome.clone())).collect();
+        outcomes.extend(self.ask_agents(until_boot_ms));
+        let alive = outcomes.iter().filter_map(|(id, outcome)| {
+            let member = membership.member(id)?;
+            (member.standing.liveness == Liveness::Alive).then_some(outcome)
+        });
+        let checked = self_check(self.disk.host, self.config, until_boot_ms);
+        let blind = self.pulse != Pulse::Grace && blind::is_blind(alive, checked);
+        Looked { plan, heard, outcomes, blind }
+    }
+
+    fn ask_agents(&self, until_boot_ms: u64) -> Vec<(NodeId, Outcome)> {
+        let fold = &self.view.fold;
+        let targets = targets(self.config, &anchor_urls(self.identity, fold));
+        let own = self.identity.id.folded();
+        let calls: Vec<(NodeId, Call)> = fold
+            .membership
+            .members()
+            .filter(|(id, member)| member.standing.liveness.may_answer() && id.folded() != own)
+            .filter_map(|(id, member)| {
+                let call = peers::health_call(self.config, member.urls.first()?, targets)?;
+                Some((id.clone(), call))
+            })
+            .collect();
+        let dialled: Vec<Call> = calls.iter().map(|(_, call)| call.clone()).collect();
+        let answers = self.disk.host.dial(&dialled, until_boot_ms);
+        let ids = calls.into_iter().map(|(id, _)| id);
+        ids.zip(answers.iter().map(|answer| peers::outcome(self.config, answer))).collect()
+    }
+
+    fn judge(&mut self, looked: &Looked) {
+        let membership = &self.view.fold.membership;
+        let sight = Sight {
+            membership,
+            outcomes: &looked.outcomes,
+            counts: self.pulse == Pulse::Counted && !looked.blind,
+            ticks_max: suspicion::ticks_max(&self.config.profile, membership.present() as u64),
+        };
+        self.memory.reach = self.memory.reach.after(&sight);
+        self.memory.blind_ticks = if looked.blind { self.memory.blind_ticks + 1 } else { 0 };
+    }
+
+    fn report(&self, looked: Looked, warnings: Vec<String>) -> Report {
+        let Looked { plan, heard, outcomes, blind } = looked;
+        let memory = self.memory.clone();
+        Report {
+            pulse: self.pulse,
+            heard,
+            outcomes,
+            membership: self.view.fold.membership.clone(),
+            decision: Decision { verdicts: Vec::new(), held: Vec::new(), blind, memory },
+            changes: Vec::new(),
+            rejected: plan.roster.rejected,
+            without_roster: plan.without_roster,
+            warnings: [warnings, plan.warnings].concat(),
+            lines: 0,
+            size: self.view.checkpoint.size,
+        }
+    }
+
+    /// Posts one observation. Being unheard is not worth a word every tick: only its begin and end.
+    fn tell(&mut self, synced: &Synced, report: &mut Report, until_boot_ms: u64) {
+        let anchors = anchor_urls(self.identity, &self.view.fold);
+        let told = Told {
+            tick: self.memory.tick,
+            size: self.view.checkpoint.size,
+            membership: &report.membership,
+            outcomes: &report.outcomes,
+        };
+        let heard = synced.anchor_answered
+            && match observing::send(&self.disk, self.identity, &told, (&anchors, until_boot_ms)) {
+                Ok(heard) => heard,
+                Err(failure) => {
+                    report.warnings.push(failure.message);
+                    true
+                }
+            };
+        let before = self.memory.anchor_away;
+        self.memory.anchor_away = if heard { 0 } else { before.saturating_add(1) };
+        match (heard, before) {
+            (true, 1..) => report.warnings.push(format!("the anchor is back after {before} ticks")),
+            // Its begin was told together with why.
+            (false, 1..) => report
+                .warnings
+                .retain(|told| !anchors.iter().any(|url| told.starts_with(url.as_str()))),
+            _ => {}
+        }
+    }
+
+    fn publish(&mut self, report: &mut Report) -> Result<(), Failure> {
+        let disk = &self.disk;
+        let _append = take_lock(disk.host, &disk.layout.state(), PATIENCE)?.ok_or_else(busy)?;
+        let shown = publish::Shown {
+            origin: &self.identity.origin,
+            membership: &self.view.fold.membership,
+            unreachable: &self.memory.reach.unreachable,
+            size: self.view.checkpoint.size,
+            root: self.view.checkpoint.root,
+            generation: self.memory.generation,
+        };
+        self.memory.generation = publish::map(disk, &shown)?;
+        save_memory(disk, &self.memory)?;
+        let now = disk.host.clock();
+        let checked_at = publish::rfc3339(now.wall_ms);
+        let rows =
+            peers::status_rows(self.config, &report.heard, report.decision.blind, &checked_at);
+        report.warnings.extend(publish::status(disk, self.config, &rows, "tick")?);
+        report.decision.memory = self.memory.clone();
+        publish::freshness(disk, self.config, &self.memory, &now)
+    }
+}

@@ -1,0 +1,140 @@
+//! Joining: an invitation is burned, the node registers, and its first sync proves its own line.
+
+use super::admission::Accepted;
+use super::founding::{hex_chance, make_key};
+use super::speaking::{Offer, Word, accepted, one_at_a_time, post, say};
+use super::sync;
+use crate::auth::envelope::Envelope;
+use crate::auth::invite::Invite;
+use crate::auth::{keys, mac, pae};
+use crate::config::Config;
+use crate::error::Failure;
+use crate::host::{Host, Keep, Readers};
+use crate::journal::tlog_proof::parse_tlog_proof;
+use crate::protocol::member::{Incarnation, NodeId};
+use crate::store::disk::Disk;
+use crate::store::identity::{Identity, load_key};
+use crate::store::view::View;
+use serde_json::json;
+use zeroize::Zeroizing;
+
+/// Burns an invitation, keeps who we are, and registers.
+pub fn join(
+    host: &dyn Host,
+    config: &Config,
+    invite: &Invite,
+    offer: &Offer,
+) -> Result<Accepted, Failure> {
+    let disk = Disk { host, layout: &config.layout };
+    let id = NodeId::parse(&invite.node)
+        .map_err(|error| Failure::config(format!("the invitation: {error}")))?;
+    if let Some(identity) = Identity::load(&disk)?
+        && (identity.origin != invite.vkey.name() || identity.id != id)
+    {
+        return Err(Failure::failed(format!(
+            "{} belongs to '{}' already",
+            disk.layout.dir().display(),
+            identity.origin
+        ))
+        .hint("use another --dir"));
+    }
+    disk.folder(disk.layout.dir(), false)?;
+    for private in [disk.layout.keys(), disk.layout.state(), disk.layout.state().join("tmp")] {
+        disk.folder(&private, true)?;
+    }
+    let identity = Identity {
+        origin: invite.vkey.name().to_owned(),
+        vkey: invite.vkey.to_string(),
+        anchors: vec![invite.url.clone()],
+        incarnation: Incarnation::FIRST,
+        urls: Vec::new(),
+        services: Vec::new(),
+        id,
+    };
+    {
+        let _one_word = one_at_a_time(&disk)?;
+        let standing = enrol(&disk, invite, &identity)?;
+        let mut identity = Identity::load(&disk)?.unwrap_or(identity);
+        identity.incarnation = identity.incarnation.max(standing);
+        identity.store(&disk)?;
+    }
+    let accepted = say(host, config, &Word::Register(offer.clone()))?;
+    disk.remove(&disk.layout.key("enrolment-nonce"))?;
+    first_sync(&disk, config, &accepted).map_err(|failure| Failure {
+        message: format!("joined, but the journal is not here yet: {}", failure.message),
+        hint: Some("crowny-fed sync, or the next tick, fetches it".to_owned()),
+        ..failure
+    })?;
+    Ok(accepted)
+}
+
+/// Fetches the journal and holds our own line in it against what the anchor answered.
+fn first_sync(disk: &Disk<'_>, config: &Config, accepted: &Accepted) -> Result<(), Failure> {
+    let _one_word = one_at_a_time(disk)?;
+    let run = sync::Run { until_boot_ms: u64::MAX, turn: 0, progress: &|_, _| {} };
+    let synced = sync::run(*disk, config, &run)?;
+    if synced.size <= accepted.seq {
+        return Err(Failure::failed(synced.warnings.join("; ")));
+    }
+    let view = View::open(*disk)?;
+    let line = view.line(accepted.seq)?;
+    if line.leaf != accepted.hash {
+        return Err(Failure::integrity(format!(
+            "line {} of the journal is not the one that the anchor answered with",
+            accepted.seq
+        )));
+    }
+    let proof = parse_tlog_proof(&view.proof(accepted.seq)?);
+    proof
+        .and_then(|proof| proof.verify(&line.raw, &view.vkey))
+        .map_err(|error| Failure::integrity(format!("line {}: {error}", accepted.seq)))?;
+    Ok(())
+}
+
+/// The nonce is kept until all is done: an interrupted enrolment is the same request again. Returns
+/// the incarnation that the anchor holds of this node, perhaps from a machine that was lost.
+fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<Incarnation, Failure> {
+    make_key(disk, "node")?;
+    let nonce = kept_nonce(disk)?;
+    let ts = disk.host.clock().wall_ms / 1_000;
+    let mut payload = json!({
+        "origin": identity.origin, "node": identity.id, "nonce": nonce, "ts": ts, "mode": invite.alg,
+    });
+    let node_key = load_key(disk, "node")?;
+    if invite.alg == keys::ED25519 {
+        payload["key"] = keys::render_public(&node_key.verifying_key()).into();
+    }
+    let payload = payload.to_string();
+    let signed = pae::encode("enroll", &payload);
+    let bootstrap = mac::bootstrap_key(&invite.secret, &identity.origin, identity.id.as_str());
+    let proof = (invite.alg == keys::ED25519).then(|| keys::sign(&node_key, &signed));
+    let envelope = Envelope {
+        mode: invite.alg.clone(),
+        node: identity.id.to_string(),
+        nonce: nonce.clone(),
+        ts,
+        payload,
+        sig: Some(keys::encode_sig(&*mac::mac(&*bootstrap, &[&signed]))),
+        proof,
+    };
+    let answer = post(disk.host, (&identity.anchors, "enroll", &envelope))?;
+    let accepted = accepted(answer, identity)?;
+    if invite.alg == mac::HMAC_SHA256 {
+        let shared = mac::node_key(&bootstrap, &nonce);
+        let hex: Zeroizing<String> =
+            Zeroizing::new(shared.iter().map(|byte| format!("{byte:02x}")).collect());
+        let text = Zeroizing::new(format!("{}\n", *hex));
+        disk.put(&disk.layout.key("shared"), text.as_bytes(), (Keep::Durable, Readers::Owner))?;
+    }
+    Ok(accepted.incarnation.unwrap_or_default())
+}
+
+fn kept_nonce(disk: &Disk<'_>) -> Result<String, Failure> {
+    let path = disk.layout.key("enrolment-nonce");
+    if let Some(text) = disk.read_text(&path)? {
+        return Ok(text.trim().to_owned());
+    }
+    let nonce = hex_chance(disk)?;
+    disk.put(&path, format!("{nonce}\n").as_bytes(), (Keep::Durable, Readers::Owner))?;
+    Ok(nonce)
+}

@@ -1,0 +1,158 @@
+//! What a member saw in its tick: told by the member, kept by the anchor.
+//!
+//! An observation makes no line of its own. The anchor keeps the newest of each member, signed as
+//! it came, and quotes it where a verdict rests on it. A later `ts` replaces an earlier one, so a
+//! replayed observation is an old one and changes nothing.
+
+use super::admission::{anchor_identity, authenticate, unavailable};
+use super::speaking::{Claims, Signer};
+use crate::auth::envelope;
+use crate::auth::gate::{Refusal, check_ts};
+use crate::config::Config;
+use crate::error::Failure;
+use crate::host::{Host, Keep, Readers};
+use crate::journal::statement::{Observe, SEEN_MAX, Saw, Sighting};
+use crate::protocol::member::NodeId;
+use crate::protocol::membership::Membership;
+use crate::protocol::probe::Outcome;
+use crate::store::disk::Disk;
+use crate::store::identity::Identity;
+use crate::store::view::View;
+use crate::wire::call::{Call, Method, Read, Targets};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Largest answer read.
+const ANSWER_BYTES_MAX: usize = 4 * 1024;
+
+/// The kind that is signed, and the path it is posted to.
+const KIND: &str = "observe";
+
+/// The anchor's side: checks an observation and keeps it. Returns the tick it tells of.
+pub fn receive(host: &dyn Host, config: &Config, body: &[u8]) -> Result<u64, Refusal> {
+    let envelope = envelope::parse(body).map_err(Refusal::Malformed)?;
+    let node =
+        NodeId::parse(&envelope.node).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    let disk = Disk { host, layout: &config.layout };
+    let identity = anchor_identity(&disk)?;
+    let view = View::open(disk).map_err(unavailable)?;
+    let now_s = host.clock().wall_ms / 1_000;
+    authenticate((&disk, &view.fold), (KIND, &envelope, &node), now_s)?;
+    envelope.agrees(&identity.origin).map_err(Refusal::Malformed)?;
+    check_ts(envelope.ts, now_s)?;
+    let told = parse(&envelope.payload).map_err(Refusal::Malformed)?;
+    // As the journal spells it, so that one member has one file.
+    let name = view.fold.membership.members().map(|(id, _)| id).find(|id| **id == node);
+    let path = disk.layout.observation(name.unwrap_or(&node).as_str());
+    let held = disk.read(&path).map_err(unavailable)?.and_then(|bytes| read(&bytes));
+    if let Some(held) = held.filter(|held| held.ts >= told.ts) {
+        return Err(Refusal::Conflict(format!(
+            "stale: an observation of {node} at ts {} is here already",
+            held.ts
+        )));
+    }
+    if let Some(folder) = path.parent() {
+        disk.folder(folder, true).map_err(unavailable)?;
+    }
+    let kept = (Keep::Cached, Readers::Usual);
+    disk.put_beside(&path, envelope.render().as_bytes(), kept).map_err(unavailable)?;
+    Ok(told.tick)
+}
+
+/// An observation as it is kept: the envelope with the signed payload in it.
+pub fn read(kept: &[u8]) -> Option<Observe> {
+    let envelope = envelope::parse(kept).ok()?;
+    parse(&envelope.payload).ok()
+}
+
+fn parse(payload: &str) -> Result<Observe, String> {
+    let told: Observe = serde_json::from_str(payload)
+        .map_err(|error| format!("the payload is no {KIND}: {error}"))?;
+    if told.seen.len() > SEEN_MAX {
+        return Err(format!("{} members seen, at most {SEEN_MAX}", told.seen.len()));
+    }
+    Ok(told)
+}
+
+/// What a member has to tell of its tick.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Told<'a> {
+    pub(super) tick: u64,
+    pub(super) size: u64,
+    pub(super) membership: &'a Membership,
+    pub(super) outcomes: &'a BTreeMap<NodeId, Outcome>,
+}
+
+/// The member's side: signs what it saw and sends it to the anchor. `Ok(false)` where no anchor
+/// answered; a refusal is an error.
+pub(super) fn send(
+    disk: &Disk<'_>,
+    identity: &Identity,
+    told: &Told<'_>,
+    (anchors, until_boot_ms): (&[String], u64),
+) -> Result<bool, Failure> {
+    let signer = Signer::load(disk, identity)?;
+    let claims = Claims::now(disk)?;
+    let observe = Observe {
+        origin: identity.origin.clone(),
+        node: identity.id.clone(),
+        nonce: claims.nonce.clone(),
+        ts: claims.ts,
+        mode: signer.mode().to_owned(),
+        tick: told.tick,
+        health: 0,
+        size: told.size,
+        seen: sightings(told),
+    };
+    let payload = serde_json::to_value(&observe).unwrap_or_default().to_string();
+    let body = signer.seal(identity, claims, (KIND, payload)).render().into_bytes();
+    for url in anchors {
+        let Ok(address) = crate::protocol::registration::parse_url(url) else { continue };
+        let call = Call {
+            method: Method::Post,
+            host_header: address.authority(),
+            address,
+            path: format!("/{KIND}"),
+            headers: vec![("Content-Type".to_owned(), "application/json".to_owned())],
+            body: body.clone(),
+            timeout: Duration::from_millis(super::server::ASK_MS),
+            read: Read::Body { max: ANSWER_BYTES_MAX },
+            targets: Targets::Any,
+        };
+        match disk.host.dial(&[call], until_boot_ms).into_iter().next() {
+            Some(Ok(reply)) if reply.status == 202 => return Ok(true),
+            Some(Ok(reply)) if reply.status < 500 => {
+                let body = String::from_utf8_lossy(&reply.body);
+                let value: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
+                let why = value.get("message").and_then(|m| m.as_str()).unwrap_or("no reason");
+                return Err(Failure::failed(format!(
+                    "{url} refused our observation with {}: {why}",
+                    reply.status
+                )));
+            }
+            _ => {}
+        }
+    }
+    Ok(false)
+}
+
+/// At most [`SEEN_MAX`], those who did not answer first: they are what the anchor needs to hear.
+fn sightings(told: &Told<'_>) -> Vec<Sighting> {
+    let mut seen: Vec<Sighting> = told
+        .outcomes
+        .iter()
+        .filter(|(_, outcome)| !outcome.is_local())
+        .filter_map(|(id, outcome)| {
+            let member = told.membership.member(id)?;
+            let saw = match outcome {
+                outcome if outcome.is_success() => Saw::Answered,
+                outcome if outcome.was_heard() => Saw::Failed,
+                _ => Saw::Unheard,
+            };
+            Some(Sighting { node: id.clone(), inc: member.standing.incarnation, saw })
+        })
+        .collect();
+    seen.sort_by_key(|sighting| sighting.saw == Saw::Answered);
+    seen.truncate(SEEN_MAX);
+    seen
+}

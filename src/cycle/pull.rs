@@ -1,0 +1,292 @@
+//! Pages from one server, each checked before it is appended.
+//!
+//! What is appended without the end of its checkpoint is not shown to anybody until the rest has
+//! come, from whomever: the tree over it must then give the signed root, so a run that is cut off
+//! goes on at its last whole line and nothing unproven is ever believed.
+
+use super::against::{self, Seen};
+use super::fork::{self, Unknown};
+use super::rounds::{PATIENCE, take_lock};
+use super::server::Server;
+use crate::error::{Failure, Kind};
+use crate::host::{Keep, Readers};
+use crate::journal::checkpoint::open_checkpoint;
+use crate::journal::note::NOTE_BYTES_MAX;
+use crate::journal::page::{ANSWER_BYTES_MAX, End, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page};
+use crate::journal::prefix::{Forged, Prefix};
+use crate::store::disk::Disk;
+use crate::store::identity::Identity;
+use crate::store::ledger::Ledger;
+use crate::store::view::Published;
+use crate::wire::call::Extent;
+
+/// Largest `/nodes` answer read, as large as a server sends it.
+const NODES_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// How often a server's pages may break off before it is given up.
+const CUTS_MAX: usize = 8;
+
+/// A copy of the journal on its way.
+pub(super) struct Copy<'a> {
+    pub(super) disk: Disk<'a>,
+    pub(super) identity: Identity,
+    pub(super) ledger: Ledger<'a>,
+    pub(super) progress: &'a dyn Fn(u64, u64),
+    pub(super) warnings: Vec<String>,
+}
+
+/// What is asked for next.
+struct Asking {
+    /// Whole lines of pages that broke off, not yet proven.
+    carried: Vec<Vec<u8>>,
+    /// Bytes of lines asked for.
+    most: u64,
+    /// Pages that broke off.
+    cuts: usize,
+}
+
+/// Lines with everything that should prove them.
+struct Claimed {
+    prefix: Prefix,
+    lines: Vec<Vec<u8>>,
+    end: End,
+}
+
+enum Step {
+    /// More is to come.
+    Further,
+    /// The checkpoint's end is reached.
+    Whole,
+    /// 409, with what it said.
+    Unknown(Vec<u8>),
+    /// This server is of no use now.
+    GivenUp(String),
+}
+
+impl<'a> Copy<'a> {
+    /// Whether lines beyond our checkpoint wait for the rest of theirs.
+    pub(super) fn unfinished(&self) -> bool {
+        self.ledger.tip().size > self.ledger.floor().size
+    }
+
+    /// Notes what is wrong with a server.
+    pub(super) fn warn(&mut self, server: &Server<'_>, what: &str) {
+        self.warnings.push(format!("{}: {what}", server.url));
+    }
+
+    /// Takes pages until the end of the checkpoint; `true` where it was reached. What a server does
+    /// wrong is a warning.
+    pub(super) fn pull(&mut self, server: &Server<'_>) -> Result<bool, Failure> {
+        let mut asking = Asking { carried: Vec::new(), most: PAGE_BYTES_MAX, cuts: 0 };
+        while !server.late() {
+            match self.step(server, &mut asking)? {
+                Step::Further => {}
+                Step::Whole => return Ok(true),
+                Step::Unknown(answer) => {
+                    self.unknown_to(server, &answer)?;
+                    return Ok(false);
+                }
+                Step::GivenUp(why) => {
+                    self.warn(server, &why);
+                    return Ok(false);
+                }
+            }
+        }
+        let held = self.ledger.tip().size;
+        self.warn(server, &format!("no time left after line {held}; the next run goes on there"));
+        Ok(false)
+    }
+
+    /// One page: asked, checked, appended.
+    fn step(&mut self, server: &Server<'_>, asking: &mut Asking) -> Result<Step, Failure> {
+        let mut prefix = self.ledger.prefix();
+        if let Err(why) = take_all(&mut prefix, &asking.carried) {
+            return Ok(Step::GivenUp(why));
+        }
+        let from = prefix.tip.size;
+        let (page, cut) = match self.page(server, &prefix, asking.most) {
+            Ok(page) => page,
+            Err(step) => return Ok(step),
+        };
+        if let Err(why) = take_all(&mut prefix, &page.lines) {
+            return Ok(Step::GivenUp(format!(
+                "/sync after {from} lines: {why}; none of it is kept"
+            )));
+        }
+        asking.carried.extend(page.lines);
+        let Some(end) = page.end.filter(|_| !cut) else {
+            return Ok(asking.broke_off(prefix.tip.size > from));
+        };
+        let lines = std::mem::take(&mut asking.carried);
+        self.settle(Claimed { prefix, lines, end })
+    }
+
+    /// The page after `held`, and whether it broke off.
+    fn page(&self, server: &Server<'_>, held: &Prefix, most: u64) -> Result<(Page, bool), Step> {
+        let path = format!("/sync?size={}&since={}&most={most}", held.tip.size, held.tip.head);
+        let reply = server
+            .ask(&path, ANSWER_BYTES_MAX)
+            .map_err(|fault| Step::GivenUp(format!("/sync: {fault}")))?;
+        match reply.status {
+            200 => Page::parse(&reply.body)
+                .map(|page| (page, reply.extent != Extent::Whole))
+                .map_err(|why| Step::GivenUp(format!("/sync: {why}"))),
+            409 => Err(Step::Unknown(reply.body)),
+            // Whoever knows no /sync may still show the whole journal.
+            400 | 404 | 405 | 501 => self
+                .dump(server, held)
+                .map(|page| (page, false))
+                .map_err(|why| Step::GivenUp(format!("/sync answered {}; {why}", reply.status))),
+            status => Err(Step::GivenUp(format!("/sync answered {status}"))),
+        }
+    }
+
+    /// The whole journal in one piece, as a page.
+    fn dump(&self, server: &Server<'_>, held: &Prefix) -> Result<Page, String> {
+        let told = |failure: Failure| failure.message;
+        let note = server.fetch("/checkpoint", NOTE_BYTES_MAX).map_err(told)?;
+        let dump = server.fetch("/nodes", NODES_BYTES_MAX).map_err(told)?;
+        let note = String::from_utf8(note).map_err(|_| "/checkpoint is not UTF-8".to_owned())?;
+        let vkey = self.identity.verifier().map_err(told)?;
+        let (checkpoint, _) =
+            open_checkpoint(&note, &vkey).map_err(|error| format!("/checkpoint: {error}"))?;
+        let whole = |lines: u64| usize::try_from(lines).unwrap_or(usize::MAX);
+        let lines = dump
+            .split(|byte| *byte == b'\n')
+            .skip(whole(held.tip.size))
+            .take(whole(checkpoint.size.saturating_sub(held.tip.size)))
+            .map(<[u8]>::to_vec)
+            .collect();
+        Ok(Page { lines, end: Some(End { note, path: Vec::new() }) })
+    }
+
+    /// Believes the lines, or says why not.
+    fn settle(&mut self, claimed: Claimed) -> Result<Step, Failure> {
+        let Claimed { prefix, lines, end } = claimed;
+        let vkey = self.identity.verifier()?;
+        let (checkpoint, note) = match open_checkpoint(&end.note, &vkey) {
+            Ok(opened) => opened,
+            Err(error) => return Ok(Step::GivenUp(format!("/sync: {error}"))),
+        };
+        if checkpoint.size < self.ledger.floor().size {
+            return Ok(Step::GivenUp("/sync shows an older checkpoint than ours".to_owned()));
+        }
+        if let Err(why) = prefix.proves(&checkpoint, &end.path) {
+            return Ok(Step::GivenUp(format!("/sync: {why}; none of it is kept")));
+        }
+        if let Some(forged) = &prefix.forged {
+            return Err(keep_forged(&self.disk, forged, &end.note));
+        }
+        let whole = prefix.tip.size == checkpoint.size;
+        if lines.is_empty() && !whole {
+            return Ok(Step::GivenUp("/sync gives no line".to_owned()));
+        }
+        let Copy { disk, identity, ledger, .. } = self;
+        locked(disk, || {
+            ledger.commit(&joined(&lines))?;
+            if !whole {
+                return Ok(());
+            }
+            ledger.publish_under(&note.render(), checkpoint.root)?;
+            identity.follow(disk, ledger.fold(), &ledger.floor().note)
+        })?;
+        (self.progress)(prefix.tip.size, checkpoint.size);
+        Ok(if whole { Step::Whole } else { Step::Further })
+    }
+
+    /// The server does not know where we stand: it lags, or it shows another history.
+    fn unknown_to(&mut self, server: &Server<'_>, answer: &[u8]) -> Result<(), Failure> {
+        let vkey = self.identity.verifier()?;
+        let opened = serde_json::from_slice::<Unknown>(answer)
+            .map_err(|error| error.to_string())
+            .and_then(|told| open_checkpoint(&told.checkpoint, &vkey).map_err(|e| e.to_string()));
+        let (theirs, note) = match opened {
+            Ok(opened) => opened,
+            Err(why) => {
+                self.warn(server, &format!("does not know our lines and shows none: {why}"));
+                return Ok(());
+            }
+        };
+        if self.unfinished() {
+            // They were proven under a checkpoint that we did not keep.
+            let held = self.ledger.floor().size;
+            self.warn(
+                server,
+                &format!("does not have our unfinished lines after {held}; they are set aside"),
+            );
+            let Copy { disk, identity, ledger, .. } = self;
+            return locked(disk, || ledger.rewind(identity));
+        }
+        let Ok(ours) = Published::read(&self.disk) else { return Ok(()) };
+        let seen = Seen { theirs: &theirs, note: &note.render(), url: &server.url };
+        if theirs.size <= ours.checkpoint.size {
+            return against::expect_earlier(&self.disk, &ours, &seen);
+        }
+        if let Some(fork) = fork::shown_by(&self.disk, &ours, server)? {
+            return Err(against::forked(&self.disk, &ours, &fork, &server.url));
+        }
+        let kept = against::keep_unproven(&self.disk, &seen);
+        let what = format!(
+            "shows {} lines under the log's signature, but not that they continue our {}{kept}",
+            theirs.size, ours.checkpoint.size
+        );
+        self.warn(server, &what);
+        Ok(())
+    }
+}
+
+impl Asking {
+    /// A page broke off: a link that cuts long answers may carry shorter ones.
+    fn broke_off(&mut self, gained: bool) -> Step {
+        self.cuts += 1;
+        let least = self.most == PAGE_BYTES_MIN;
+        self.most = (self.most / 4).max(PAGE_BYTES_MIN);
+        if self.cuts > CUTS_MAX || (!gained && least) {
+            return Step::GivenUp("/sync breaks off again and again".to_owned());
+        }
+        Step::Further
+    }
+}
+
+fn take_all(prefix: &mut Prefix, lines: &[Vec<u8>]) -> Result<(), String> {
+    for line in lines {
+        let at = prefix.tip.size;
+        prefix.take(line).map_err(|error| format!("line {at} does not follow: {error}"))?;
+    }
+    Ok(())
+}
+
+fn joined(lines: &[Vec<u8>]) -> Vec<u8> {
+    let mut bytes = lines.join(&b'\n');
+    if !lines.is_empty() {
+        bytes.push(b'\n');
+    }
+    bytes
+}
+
+/// The log's key signed a line that is not by the member it speaks for (law 4).
+fn keep_forged(disk: &Disk<'_>, forged: &Forged, note: &str) -> Failure {
+    let Forged { seq, raw, reason } = forged;
+    let path = disk.layout.evidence().join(format!("forged-{seq}.txt"));
+    let bytes = [raw.as_slice(), b"\n\n", note.as_bytes()].concat();
+    let kept = locked(disk, || {
+        disk.folder(&disk.layout.evidence(), true)?;
+        disk.put(&path, &bytes, (Keep::Durable, Readers::Usual))
+    });
+    let failure = Failure::integrity(format!(
+        "line {seq} is under the log's signature, but not by its author: {reason}"
+    ));
+    match kept {
+        Ok(()) => failure.hint(format!("line and checkpoint are kept: {}", path.display())),
+        Err(_) => failure,
+    }
+}
+
+/// Runs `work` under the append lock.
+pub(super) fn locked<T>(
+    disk: &Disk<'_>,
+    work: impl FnOnce() -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let busy = || Failure::new(Kind::Busy, "another process works on the journal");
+    let _append = take_lock(disk.host, &disk.layout.state(), PATIENCE)?.ok_or_else(busy)?;
+    work()
+}

@@ -1,0 +1,248 @@
+//! Sync: a member fetches the lines it lacks, and believes them only under the log's signature.
+//!
+//! Anybody may hand over lines, for they prove themselves: a page must chain to what we hold and
+//! its root must be, or provably lead to, the one that the log's key signed. So the anchor is asked
+//! first, and any other member is as good. Each run also holds one more member's checkpoint against
+//! ours: whoever shows different members different histories has to fear that they talk.
+
+use super::against::{self, Seen};
+use super::pull::{Copy, locked};
+use super::server::{ASK_MS, Server};
+use crate::config::Config;
+use crate::error::Failure;
+use crate::journal::checkpoint::{Checkpoint, open_checkpoint};
+use crate::journal::merkle::Hash;
+use crate::journal::note::NOTE_BYTES_MAX;
+use crate::journal::replay::Fold;
+use crate::protocol::registration::check_target;
+use crate::store::disk::Disk;
+use crate::store::floor;
+use crate::store::identity::Identity;
+use crate::store::ledger::{Ledger, Mend};
+use crate::store::view::Published;
+use crate::wire::call::{Answer, Call, Targets};
+use serde::Deserialize;
+
+/// Other members asked when no anchor answers.
+const MEMBERS_ASKED: usize = 3;
+/// Largest `/head` answer read.
+const HEAD_BYTES_MAX: usize = 1_024;
+
+/// What a sync did.
+#[derive(Clone, Debug, Default)]
+pub struct Synced {
+    /// Lines under our checkpoint before.
+    pub before: u64,
+    /// Lines under it now.
+    pub size: u64,
+    /// Who gave what was missing.
+    pub from: Option<String>,
+    /// Whether an anchor answered at all.
+    pub anchor_answered: bool,
+    /// What went wrong on the way, and with whom.
+    pub warnings: Vec<String>,
+}
+
+/// How a sync is run.
+pub struct Run<'a> {
+    /// Nothing is asked after this instant of the boot clock.
+    pub until_boot_ms: u64,
+    /// Which other member's checkpoint is looked at: counted up from run to run.
+    pub turn: u64,
+    /// Told lines held and lines wanted, after each page.
+    pub progress: &'a dyn Fn(u64, u64),
+}
+
+impl std::fmt::Debug for Run<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("turn", &self.turn).finish_non_exhaustive()
+    }
+}
+
+/// What `/head` says; a bare claim.
+#[derive(Debug, Deserialize)]
+struct Head {
+    size: u64,
+    head: Option<Hash>,
+}
+
+/// Brings this member's journal up to date. The lock on `keys/` must be held.
+///
+/// # Errors
+/// Kind `Integrity` where the log's own key signed two histories, or a line that its author did not
+/// sign; everything else that others do wrong is a warning.
+pub fn run(disk: Disk<'_>, config: &Config, run: &Run<'_>) -> Result<Synced, Failure> {
+    floor::refuse_convicted(&disk)?;
+    let identity = Identity::require(&disk)?;
+    let ledger = locked(&disk, || Ledger::open(disk, &identity, Mend::Yes))?;
+    let mut synced = Synced { before: ledger.floor().size, ..Synced::default() };
+    synced.warnings.extend_from_slice(ledger.warnings());
+    let asked = ask(&disk, config, (&identity, ledger.fold()), run);
+    let mut copy = Copy { disk, identity, ledger, progress: run.progress, warnings: Vec::new() };
+    follow_anchors(&mut copy, &asked, &mut synced)?;
+    look_at_others(&mut copy, asked, (run, &mut synced))?;
+    synced.size = copy.ledger.floor().size;
+    synced.warnings.extend(copy.warnings);
+    Ok(synced)
+}
+
+/// Who was asked what at the start, and the answers.
+struct Asked<'a> {
+    anchors: Vec<(Server<'a>, Answer)>,
+    /// The next of the other members, and its `/checkpoint`.
+    shown: Option<(Server<'a>, Answer)>,
+    /// Those after it.
+    others: Vec<Server<'a>>,
+}
+
+/// Asks all anchors for their head and the next other member for its checkpoint, at once.
+fn ask<'a>(
+    disk: &Disk<'a>,
+    config: &Config,
+    (identity, fold): (&Identity, &Fold),
+    run: &Run<'_>,
+) -> Asked<'a> {
+    let urls = anchor_urls(identity, fold);
+    let targets = targets(config, &urls);
+    let mut others = members_urls(identity, fold);
+    others.retain(|url| !urls.contains(url));
+    if !others.is_empty() {
+        let turn = usize::try_from(run.turn).unwrap_or_default() % others.len();
+        others.rotate_left(turn);
+    }
+    let servers = |urls: &[String], targets: Targets| -> Vec<Server<'a>> {
+        let named = urls.iter().filter_map(|url| Server::named(disk.host, url).ok());
+        named.map(|server| server.only(targets).until(run.until_boot_ms)).collect()
+    };
+    let anchors = servers(&urls, Targets::Any);
+    let mut others = servers(&others, targets).into_iter();
+    let next = others.next();
+    let mut calls: Vec<Call> =
+        anchors.iter().map(|server| server.call("/head", HEAD_BYTES_MAX)).collect();
+    calls.extend(next.iter().map(|server| server.call("/checkpoint", NOTE_BYTES_MAX)));
+    let until = run.until_boot_ms.min(disk.host.clock().boot_ms + ASK_MS);
+    let mut answers = disk.host.dial(&calls, until).into_iter();
+    let anchors = anchors.into_iter().zip(answers.by_ref()).collect();
+    Asked { anchors, shown: next.zip(answers.next()), others: others.collect() }
+}
+
+/// Where the anchor answers: as we were told when we joined, and as it registered since.
+pub fn anchor_urls(identity: &Identity, fold: &Fold) -> Vec<String> {
+    let anchor = fold.genesis.as_ref().map(|genesis| &genesis.anchor);
+    let member = anchor.and_then(|anchor| fold.membership.member(anchor));
+    let mut urls: Vec<String> =
+        identity.anchors.iter().map(|url| url.trim_end_matches('/').to_owned()).collect();
+    for url in member.iter().flat_map(|member| &member.urls) {
+        let url = url.trim_end_matches('/').to_owned();
+        if !urls.contains(&url) {
+            urls.push(url);
+        }
+    }
+    urls
+}
+
+/// Where the other keyed members answer that have not gone, by id.
+pub fn members_urls(identity: &Identity, fold: &Fold) -> Vec<String> {
+    let own = identity.id.folded();
+    let others = fold.membership.members().filter(|(id, member)| {
+        member.enrolled && member.standing.liveness.may_answer() && id.folded() != own
+    });
+    others
+        .filter_map(|(_, member)| member.urls.first())
+        .map(|url| url.trim_end_matches('/').to_owned())
+        .collect()
+}
+
+/// Members may send us to loopback only where the anchor lives there too, or an operator says so.
+pub fn targets(config: &Config, anchors: &[String]) -> Targets {
+    let local = anchors.iter().any(|url| check_target(url, false).is_err());
+    Targets::Member { loopback: config.allow_loopback || local }
+}
+
+/// Pulls from the first anchor that has something else than we have.
+fn follow_anchors(
+    copy: &mut Copy<'_>,
+    asked: &Asked<'_>,
+    synced: &mut Synced,
+) -> Result<(), Failure> {
+    for (server, answer) in &asked.anchors {
+        let head = match answer {
+            Ok(reply) => serde_json::from_slice::<Head>(&reply.body).ok(),
+            Err(fault) => {
+                copy.warn(server, &fault.to_string());
+                continue;
+            }
+        };
+        synced.anchor_answered = true;
+        let (held, unfinished) = (copy.ledger.floor(), copy.unfinished());
+        let (size, tip) = (held.size, Some(held.head));
+        match head {
+            Some(head) if head.size == size && head.head == tip && !unfinished => return Ok(()),
+            Some(head) if head.size < size => {
+                copy.warn(
+                    server,
+                    &format!("has {} lines, {size} were signed: an old copy", head.size),
+                );
+                let answer = server.ask("/checkpoint", NOTE_BYTES_MAX);
+                compare(copy, server, answer)?;
+            }
+            _ => {
+                if copy.pull(server)? {
+                    synced.from = Some(server.url.clone());
+                    return Ok(());
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Holds one more member's checkpoint against ours, more of them where no anchor answers, and takes
+/// from them what the anchor does not give.
+fn look_at_others(
+    copy: &mut Copy<'_>,
+    asked: Asked<'_>,
+    (run, synced): (&Run<'_>, &mut Synced),
+) -> Result<(), Failure> {
+    let mut seen: Vec<(Server<'_>, Answer)> = asked.shown.into_iter().collect();
+    if !synced.anchor_answered {
+        let more: Vec<Server<'_>> = asked.others.into_iter().take(MEMBERS_ASKED - 1).collect();
+        let calls: Vec<Call> =
+            more.iter().map(|server| server.call("/checkpoint", NOTE_BYTES_MAX)).collect();
+        let until = run.until_boot_ms.min(copy.disk.host.clock().boot_ms + ASK_MS);
+        let answers = copy.disk.host.dial(&calls, until);
+        seen.extend(more.into_iter().zip(answers));
+    }
+    for (server, answer) in seen {
+        if let Some(theirs) = compare(copy, &server, answer)?
+            && theirs.size > copy.ledger.floor().size
+            && copy.pull(&server)?
+        {
+            synced.from = Some(server.url.clone());
+        }
+    }
+    Ok(())
+}
+
+/// What a shown checkpoint says beside ours: `Some` where it is the log's.
+fn compare(
+    copy: &mut Copy<'_>,
+    server: &Server<'_>,
+    answer: Answer,
+) -> Result<Option<Checkpoint>, Failure> {
+    let Ok(shown) = server.whole("/checkpoint", answer) else { return Ok(None) };
+    let vkey = copy.identity.verifier()?;
+    let (theirs, note) = match open_checkpoint(&shown, &vkey) {
+        Ok(opened) => opened,
+        Err(error) => {
+            copy.warn(server, &format!("/checkpoint is none of {}: {error}", vkey.name()));
+            return Ok(None);
+        }
+    };
+    let Ok(ours) = Published::read(&copy.disk) else { return Ok(Some(theirs)) };
+    if theirs.size <= ours.checkpoint.size {
+        let seen = Seen { theirs: &theirs, note: &note.render(), url: &server.url };
+        against::expect_earlier(&copy.disk, &ours, &seen)?;
+    }
+    Ok(Some(theirs))
+}

@@ -1,0 +1,78 @@
+//! What `/sync` sends: the published lines after a place, in pages that cost the same at any size.
+
+use super::disk::Disk;
+use super::index;
+use super::scan::{self, Start};
+use super::tree;
+use super::view::Published;
+use crate::error::Failure;
+use crate::host::Span;
+use crate::journal::chain::{Tip, origin_hash};
+use crate::journal::locator::Place;
+use crate::journal::merkle::Hash;
+use crate::journal::page::{End, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page};
+use crate::journal::proof::consistency_proof;
+use crate::journal::tile::{TILE_WIDTH, Tile};
+
+/// Whether the published journal has `place.size` lines that end with `place.head`.
+pub fn holds(disk: &Disk<'_>, published: &Published, place: Place) -> Result<bool, Failure> {
+    if place.size > published.checkpoint.size {
+        return Ok(false);
+    }
+    let Some(last) = place.size.checked_sub(1) else {
+        return Ok(place.head == origin_hash(&published.identity.origin));
+    };
+    Ok(leaf(disk, published.checkpoint.size, last)? == Some(place.head))
+}
+
+/// The leaf hash of line `seq` in the tree of `size` lines.
+pub fn leaf(disk: &Disk<'_>, size: u64, seq: u64) -> Result<Option<Hash>, Failure> {
+    let Some(tile) = Tile::in_tree(0, seq / TILE_WIDTH, size) else {
+        return Ok(None);
+    };
+    Ok(tree::read_tile(disk, tile)?.get((seq % TILE_WIDTH) as usize).copied())
+}
+
+/// The page after the first `from` lines, with at most `most` bytes of lines.
+pub fn page(
+    disk: &Disk<'_>,
+    published: &Published,
+    (from, most): (u64, u64),
+) -> Result<Vec<u8>, Failure> {
+    let size = published.checkpoint.size;
+    let lines = match from < size {
+        true => whole_lines(disk, published, (from, most))?,
+        false => Vec::new(),
+    };
+    let to = from + lines.iter().filter(|byte| **byte == b'\n').count() as u64;
+    let path = match to < size {
+        true => consistency_proof(to, size, |tile| tree::read_part(disk, tile, size))?,
+        false => Vec::new(),
+    };
+    Ok(Page::render(&lines, &End { note: published.note.clone(), path }))
+}
+
+/// Whole lines from line `from` on, none of them beyond the checkpoint.
+fn whole_lines(
+    disk: &Disk<'_>,
+    published: &Published,
+    (from, most): (u64, u64),
+) -> Result<Vec<u8>, Failure> {
+    let at = match index::offset(disk, from)? {
+        Some(at) => at,
+        None => walked_to(disk, published, from)?,
+    };
+    let span = Span { from: at, most: most.clamp(PAGE_BYTES_MIN, PAGE_BYTES_MAX) };
+    let mut bytes = disk.read_span(&disk.layout.journal(), span)?;
+    let ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1);
+    let wanted = usize::try_from(published.checkpoint.size - from).unwrap_or(usize::MAX);
+    let end = ends.take(wanted).last().unwrap_or(0);
+    bytes.truncate(end);
+    Ok(bytes)
+}
+
+/// The offset of a line that the index does not reach.
+fn walked_to(disk: &Disk<'_>, published: &Published, from: u64) -> Result<u64, Failure> {
+    let start = Start { tip: Tip::origin(&published.identity.origin), bytes: 0 };
+    Ok(scan::walk(disk, start, from, &mut |_| Ok(()))?.bytes)
+}
