@@ -18,10 +18,14 @@ const LICENCES: [&str; 9] = [
 ];
 const BANNED: [&str; 3] = ["openssl", "openssl-sys", "native-tls"];
 
+/// What the build at hand may pull in: with the feature `oracles` its packages too, which nothing
+/// else downloads.
 fn packages() -> Vec<Value> {
+    let features =
+        if cfg!(feature = "oracles") { "--all-features" } else { "--no-default-features" };
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version=1", "--locked", "--offline", "--no-default-features"])
+        .args(["metadata", "--format-version=1", "--locked", "--offline", features])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
