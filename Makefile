@@ -3,7 +3,7 @@ CARGO ?= cargo
 
 FUZZ_SECONDS ?= 60
 
-.PHONY: help run test check full fuzz build release clean
+.PHONY: help run test check full oracles fuzz build release clean
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
@@ -19,9 +19,13 @@ check: ## Format, lints, documentation, layers, licences and sources of dependen
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --locked --no-deps --document-private-items
 	$(CARGO) test --locked --test tidy
 
-full: release ## Long sweeps and measurements; their output belongs in docs/measurements.md
+full: release oracles ## Long sweeps and measurements; their output belongs in docs/measurements.md
 	CROWNY_FED_FULL=1 $(CARGO) test --locked --release -- --nocapture
 	benches/journal_size.py
+
+oracles: ## Our notes, tiles and proofs, read and made anew by other people's libraries
+	$(CARGO) clippy --locked --features oracles --test oracles -- -D warnings
+	$(CARGO) test --locked --features oracles --test oracles --test tidy
 
 fuzz: ## Every fuzz target for FUZZ_SECONDS (60) each; wants cargo-fuzz, not a nightly toolchain
 	for target in line note proof body; do \
