@@ -107,6 +107,16 @@ impl Layout {
         self.dir.join("used-nonces.log")
     }
 
+    /// What this node decided for itself alone.
+    pub fn decisions(&self) -> PathBuf {
+        self.dir.join("decisions.ndjson")
+    }
+
+    /// The decisions before the current file.
+    pub fn decisions_before(&self) -> PathBuf {
+        self.dir.join("decisions.before.ndjson")
+    }
+
     /// The last signed observation of one member.
     pub fn observation(&self, node: &str) -> PathBuf {
         self.dir.join("observations").join(format!("{node}.json"))

@@ -80,6 +80,17 @@ fn troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
             troubles.push(format!("the last tick is old ({}): is the timer running?", fresh.time));
         }
     }
+    if let Some(memory) = &facts.memory {
+        if memory.anchor_away > 0 {
+            troubles.push(format!(
+                "no anchor answered for {} ticks: this node goes on with what it has",
+                memory.anchor_away
+            ));
+        }
+        troubles.extend(memory.reach.unreachable.iter().map(|id| {
+            format!("unreachable-here: {id} does not answer this node and is left out of its map")
+        }));
+    }
     troubles.extend(roster_troubles(context));
     troubles.extend(journal_troubles(context, facts));
     let newer = facts.view.as_ref().map_or(0, |view| view.fold.not_understood);
@@ -154,6 +165,8 @@ fn as_value(context: &Context, facts: &Facts<'_>) -> Value {
         "interval_ms": profile.interval_ms,
         "suspicion_ticks_max": suspicion::ticks_max(profile, present),
         "detection_ms_max": suspicion::detection_ms_max(profile, present),
+        "anchor_away_ticks": facts.memory.as_ref().map(|memory| memory.anchor_away),
+        "unreachable_here": facts.memory.as_ref().map(|memory| &memory.reach.unreachable),
         "troubles": troubles(context, facts),
         "members": members(facts),
         "peers": facts.peers.iter().map(peer_json).collect::<Vec<_>>(),

@@ -58,6 +58,13 @@ fn changes(report: &Report, dry_run: bool) -> String {
             verdict.rule.name()
         ));
     }
+    for change in &report.reach {
+        let (node, silent) = (&change.node, change.silent);
+        text.push_str(&match change.reachable {
+            true => format!("{would}{node} is reachable from here again\n"),
+            false => format!("{would}{node} is unreachable from here for {silent} ticks: left out of this node's map\n"),
+        });
+    }
     for held in &report.decision.held {
         text.push_str(&format!(
             "{would}{held} is due to be declared dead, held back by the cap of this tick\n"

@@ -19,6 +19,7 @@ use crate::protocol::probe::Outcome;
 use crate::protocol::reach::Sight;
 use crate::protocol::suspicion;
 use crate::protocol::verdict::Decision;
+use crate::store::decisions::{self, ReachChange};
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
 use crate::store::ledger::Mend;
@@ -59,12 +60,15 @@ pub(super) fn tick(
     let until_boot_ms = began.boot_ms + deadline_ms / 4 * 3;
     let mut node = Node { disk, config, identity: &identity, view: &view, memory, pulse };
     let looked = node.look(until_boot_ms);
+    let before = node.memory.reach.clone();
     node.judge(&looked);
+    let decided = decisions::changes(&before, &node.memory.reach, node.memory.tick);
     let mut report = node.report(looked, [warnings, synced.warnings.clone()].concat());
     if !dry_run {
         node.tell(&synced, &mut report, began.boot_ms + deadline_ms);
-        node.publish(&mut report)?;
+        node.publish(&mut report, &decided)?;
     }
+    report.reach = decided;
     Ok(Ended::Done(Box::new(report)))
 }
 
@@ -155,6 +159,7 @@ impl Node<'_> {
             membership: self.view.fold.membership.clone(),
             decision: Decision { verdicts: Vec::new(), held: Vec::new(), blind, memory },
             changes: Vec::new(),
+            reach: Vec::new(),
             rejected: plan.roster.rejected,
             without_roster: plan.without_roster,
             warnings: [warnings, plan.warnings].concat(),
@@ -192,9 +197,10 @@ impl Node<'_> {
         }
     }
 
-    fn publish(&mut self, report: &mut Report) -> Result<(), Failure> {
+    fn publish(&mut self, report: &mut Report, decided: &[ReachChange]) -> Result<(), Failure> {
         let disk = &self.disk;
         let _append = take_lock(disk.host, &disk.layout.state(), PATIENCE)?.ok_or_else(busy)?;
+        decisions::append(disk, &self.identity.origin, decided)?;
         let shown = publish::Shown {
             origin: &self.identity.origin,
             membership: &self.view.fold.membership,

@@ -102,13 +102,17 @@ fn ask<'a>(
     (identity, fold): (&Identity, &Fold),
     run: &Run<'_>,
 ) -> Asked<'a> {
-    let urls = anchor_urls(identity, fold);
+    let mut urls = anchor_urls(identity, fold);
     let targets = targets(config, &urls);
     let mut others = members_urls(identity, fold);
     others.retain(|url| !urls.contains(url));
     if !others.is_empty() {
         let turn = usize::try_from(run.turn).unwrap_or_default() % others.len();
         others.rotate_left(turn);
+    }
+    // The anchor asks no anchor, least of all itself.
+    if identity.is_anchor() {
+        urls.clear();
     }
     let servers = |urls: &[String], targets: Targets| -> Vec<Server<'a>> {
         let named = urls.iter().filter_map(|url| Server::named(disk.host, url).ok());
@@ -222,6 +226,31 @@ fn look_at_others(
         }
     }
     Ok(())
+}
+
+/// The anchor's own look at one more member's checkpoint: whoever holds our signature on more, or
+/// on something else, than we do shows that we were rolled back or copied.
+///
+/// # Errors
+/// Kind `Integrity` with both notes kept. That somebody does not answer is nothing.
+pub fn look_at_one(
+    disk: &Disk<'_>,
+    config: &Config,
+    fold: &Fold,
+    run: &Run<'_>,
+) -> Result<(), Failure> {
+    let Ok(ours) = Published::read(disk) else { return Ok(()) };
+    let asked = ask(disk, config, (&ours.identity, fold), run);
+    let Some((server, answer)) = asked.shown else { return Ok(()) };
+    let Ok(shown) = server.whole("/checkpoint", answer) else { return Ok(()) };
+    let Ok((theirs, note)) = open_checkpoint(&shown, &ours.vkey) else { return Ok(()) };
+    // Read again: a line committed since we asked must not look like one that we lost.
+    let ours = Published::read(disk)?;
+    let seen = Seen { theirs: &theirs, note: &note.render(), url: &server.url };
+    if theirs.size > ours.checkpoint.size {
+        return Err(against::rolled_back(disk, &ours, &seen));
+    }
+    against::expect_earlier(disk, &ours, &seen)
 }
 
 /// What a shown checkpoint says beside ours: `Some` where it is the log's.

@@ -5,6 +5,7 @@ use super::peers::{self, Heard};
 use super::plan::plan;
 use super::publish;
 use super::rounds::{PATIENCE, take_lock};
+use super::sync;
 use crate::config::Config;
 use crate::error::{Failure, Kind};
 use crate::host::{Clock, Host, Keep, Lock, Readers};
@@ -18,6 +19,7 @@ use crate::protocol::probe::Outcome;
 use crate::protocol::roster::{self, Rejected, RosterChange};
 use crate::protocol::verdict::{Decision, Round, decide};
 use crate::store::audit::{Depth, audit};
+use crate::store::decisions::ReachChange;
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
@@ -53,6 +55,8 @@ pub struct Report {
     pub decision: Decision,
     /// Roster differences, journalled.
     pub changes: Vec<RosterChange>,
+    /// On a node: members left out of its own map, or back in it.
+    pub reach: Vec<ReachChange>,
     /// Roster lines set aside.
     pub rejected: Vec<Rejected>,
     /// Whether the roster as a whole could not be used.
@@ -88,6 +92,12 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
     let probing_ms = began.boot_ms + config.profile.deadline_ms() / 4 * 3;
     let heard = peers::ask(&disk, config, &plan.rows, probing_ms);
     let self_check_answered = self_check(host, config, probing_ms);
+    if !dry_run {
+        let (turn, fold) = (memory.tick, loaded.ledger.fold());
+        let until_boot_ms = probing_ms.min(host.clock().boot_ms + config.profile.timeout_ms);
+        let run = sync::Run { until_boot_ms, turn, progress: &|_, _| {} };
+        sync::look_at_one(&disk, config, fold, &run)?;
+    }
     if host.clock().boot_ms > deadline_ms {
         return Err(Failure::failed(
             "the tick ran past its deadline while probing; nothing was decided",
@@ -120,6 +130,7 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
         membership,
         decision,
         changes,
+        reach: Vec::new(),
         rejected: plan.roster.rejected,
         without_roster: plan.without_roster,
         warnings: [loaded.warnings, plan.warnings].concat(),

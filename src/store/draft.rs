@@ -18,6 +18,11 @@ impl Draft {
         Draft { kind: kind.to_owned(), payload: payload.to_owned(), author: Some(author) }
     }
 
+    /// A line of this node's own decisions.
+    pub fn local(kind: &str, payload: String) -> Self {
+        Draft { kind: kind.to_owned(), payload, author: None }
+    }
+
     /// The line it becomes after `tip`. Its ts is the anchor's clock, never below the line before.
     pub fn line(self, tip: &Tip, now_s: u64) -> Line {
         Line {

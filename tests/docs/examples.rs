@@ -160,7 +160,10 @@ fn the_map_is_that_of_the_journal() {
     let journal = journal();
     let map = example("federated-routes.txt");
     let (generation, rows) = split(&map).expect("a whole map");
-    assert_eq!(rows, render_rows(&routes(&journal.fold.membership, journal.tip.ts)));
+    assert_eq!(
+        rows,
+        render_rows(&routes(&journal.fold.membership, &BTreeSet::new(), journal.tip.ts))
+    );
     let size = map.split(" size=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
     let (origin, root) = (identity().origin, journal.root_at(size));
     assert_eq!(map, render(&Stamp { origin: &origin, generation, size, root }, rows));

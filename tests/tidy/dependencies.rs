@@ -25,7 +25,7 @@ fn packages() -> Vec<Value> {
         if cfg!(feature = "oracles") { "--all-features" } else { "--no-default-features" };
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
     let output = Command::new(cargo)
-        .args(["metadata", "--format-version=1", "--locked", "--offline", features])
+        .args(["metadata", "--format-version=1", "--locked", features])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
