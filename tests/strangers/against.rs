@@ -121,7 +121,7 @@ fn a_fork_of_two_real_anchors_is_seen_from_both_sides() {
     std::fs::remove_dir_all(fed.folder.join("twin/state/evidence")).unwrap();
     fed.folder.good("twin", &["grant", "shop", "gw5"]);
     fed.folder.good("twin", &["grant", "shop", "gw6"]);
-    fed.convicts("follower", &twin_url, (5, 6), "do not continue our 5");
+    fed.convicts("follower", &twin_url, (5, 6), "fork: line 3 is another one in the 6 lines");
 }
 
 /// A restored backup: the same log, but its own key has signed more than it holds.
@@ -151,7 +151,10 @@ fn a_liar_with_the_right_key_is_convicted_and_earlier_evidence_stays() {
     let proof = serde_json::json!({ "old": size, "new": 9, "path": path }).to_string();
     let note = fed.forged(ORIGIN, 9, leaf_hash(b"nine"));
     let liar = StandIn::saying([("/checkpoint", note.clone()), ("/consistency", proof)]);
-    fed.convicts("replica", &liar.url(), (size, 9), "do not continue our 3");
+    let words = "does not show that its 9 lines continue our 3";
+    fed.against("replica", &liar.url()).refuses(1, words);
+    let kept = fed.folder.text("replica/state/evidence/unproven-9.txt");
+    assert_eq!(kept, note, "a proof that fails may be a broken server: it is kept, not believed");
 
     // The answer to another question convicts nobody (incident 4: a cache that drops the query).
     let stale = serde_json::json!({ "old": 1, "new": 2, "path": [] }).to_string();
