@@ -115,7 +115,7 @@ pub enum Verb {
     /// Check chain, root and signature of the journal on disk.
     Verify(Verify),
     /// Fetch what this member's journal lacks, from the anchor or any member, and check it.
-    Sync(Reading),
+    Sync(Sync),
     /// The signed checkpoint.
     Root(Reading),
     /// An inclusion proof that verifies offline, or the check of one.
@@ -296,6 +296,18 @@ pub struct Serve {
 /// A verb that only reads.
 #[derive(Args, Debug)]
 pub struct Reading {
+    /// JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// `sync`.
+#[derive(Args, Debug)]
+pub struct Sync {
+    /// Ask this member too, as where the journal that names the others is gone; may be given more
+    /// than once.
+    #[arg(long, value_name = "URL")]
+    pub from: Vec<String>,
     /// JSON.
     #[arg(long)]
     pub json: bool,

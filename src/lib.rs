@@ -4,7 +4,8 @@
 //!
 //! # One run
 //!
-//! [`cycle::tick::run`] is the whole story: **load → plan → probe → decide → append → publish**.
+//! [`cycle::tick::run`] is the whole story: **load → plan → probe → decide → append → publish**;
+//! on a node, which writes no line, **sync → check → probe → tell → publish**.
 //! A line is synced to the journal before anything that anybody could see depends on it.
 //!
 //! # The house
@@ -39,6 +40,9 @@
 //! | what does `verify` believe? | `store/audit.rs` |
 //! | how is a file replaced? | `host/file.rs` |
 //! | how is a peer asked? | `host/dial.rs`, `cycle/peers.rs` |
+//! | how does a member get the journal, and why believe it? | `cycle/sync.rs`, `cycle/pull.rs`, `journal/prefix.rs` |
+//! | what does a node's own tick do? | `cycle/follow.rs` |
+//! | what convicts the log's key? | `cycle/against.rs`, `cycle/fork.rs` |
 //! | which path answers what? | `http/router.rs` |
 //!
 //! # Deliberately absent

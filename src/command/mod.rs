@@ -70,7 +70,7 @@ fn dispatch(cli: &Cli) -> Ending {
         // It may have evidence to write.
         Verb::Verify(verify) if verify.against.is_some() => verify::run(&plain()?, verify),
         Verb::Verify(verify) => verify::run(&look()?, verify),
-        Verb::Sync(reading) => sync::run(&plain()?, reading),
+        Verb::Sync(typed) => sync::run(&plain()?, typed),
         Verb::Root(reading) => root::run(&look()?, reading.json),
         Verb::Proof(proof) => proof::run(common, proof),
         Verb::Demo(demo) => demo::run(common, demo.keep),

@@ -2,16 +2,17 @@
 
 use super::context::Context;
 use super::{Ending, print};
-use crate::cli::Reading;
+use crate::cli::Sync;
 use crate::cycle::rounds::{PATIENCE, take_lock};
 use crate::cycle::sync::{Run, Synced, run as sync};
 use crate::error::{Failure, Kind};
 use crate::host::Host;
+use crate::protocol::registration::parse_url;
 use crate::store::identity::Identity;
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
-pub(super) fn run(context: &Context, typed: &Reading) -> Ending {
+pub(super) fn run(context: &Context, typed: &Sync) -> Ending {
     let disk = context.disk();
     if Identity::require(&disk)?.is_anchor() {
         return Err(Failure::failed(
@@ -22,14 +23,20 @@ pub(super) fn run(context: &Context, typed: &Reading) -> Ending {
     }
     let busy = || Failure::new(Kind::Busy, "another run of this member is at work");
     let _whole = take_lock(&context.host, &disk.layout.keys(), PATIENCE)?.ok_or_else(busy)?;
+    for url in &typed.from {
+        parse_url(url).map_err(|error| Failure::new(Kind::Usage, format!("--from: {error}")))?;
+    }
     let bar = bar();
     let progress = |held: u64, wanted: u64| {
         bar.set_length(wanted);
         bar.set_position(held);
     };
     let turn = context.host.clock().wall_ms / 1_000;
-    let synced =
-        sync(disk, &context.config, &Run { until_boot_ms: u64::MAX, turn, progress: &progress });
+    let synced = sync(
+        disk,
+        &context.config,
+        &Run { until_boot_ms: u64::MAX, turn, from: &typed.from, progress: &progress },
+    );
     bar.finish_and_clear();
     let synced = synced?;
     tell(context, typed, &synced)?;
@@ -50,7 +57,7 @@ fn bar() -> ProgressBar {
     }
 }
 
-fn tell(context: &Context, typed: &Reading, synced: &Synced) -> Result<(), Failure> {
+fn tell(context: &Context, typed: &Sync, synced: &Synced) -> Result<(), Failure> {
     synced.warnings.iter().for_each(|warning| print::warn(warning));
     if typed.json {
         return print::json(&json!({

@@ -50,6 +50,7 @@ pub(super) fn tick(
             &sync::Run {
                 until_boot_ms: began.boot_ms + deadline_ms / 2,
                 turn: memory.tick,
+                from: &[],
                 progress: &|_, _| {},
             },
         )?,

@@ -71,7 +71,7 @@ pub fn join(
 /// Fetches the journal and holds our own line in it against what the anchor answered.
 fn first_sync(disk: &Disk<'_>, config: &Config, accepted: &Accepted) -> Result<(), Failure> {
     let _one_word = one_at_a_time(disk)?;
-    let run = sync::Run { until_boot_ms: u64::MAX, turn: 0, progress: &|_, _| {} };
+    let run = sync::Run { until_boot_ms: u64::MAX, turn: 0, from: &[], progress: &|_, _| {} };
     let synced = sync::run(*disk, config, &run)?;
     if synced.size <= accepted.seq {
         return Err(Failure::failed(synced.warnings.join("; ")));

@@ -49,6 +49,8 @@ pub struct Run<'a> {
     pub until_boot_ms: u64,
     /// Which other member's checkpoint is looked at: counted up from run to run.
     pub turn: u64,
+    /// URLs that an operator names: looked at before any member the journal knows.
+    pub from: &'a [String],
     /// Told lines held and lines wanted, after each page.
     pub progress: &'a dyn Fn(u64, u64),
 }
@@ -89,8 +91,8 @@ pub fn run(disk: Disk<'_>, config: &Config, run: &Run<'_>) -> Result<Synced, Fai
 /// Who was asked what at the start, and the answers.
 struct Asked<'a> {
     anchors: Vec<(Server<'a>, Answer)>,
-    /// The next of the other members, and its `/checkpoint`.
-    shown: Option<(Server<'a>, Answer)>,
+    /// Whom an operator named and the next of the other members, with their `/checkpoint`.
+    shown: Vec<(Server<'a>, Answer)>,
     /// Those after it.
     others: Vec<Server<'a>>,
 }
@@ -120,14 +122,15 @@ fn ask<'a>(
     };
     let anchors = servers(&urls, Targets::Any);
     let mut others = servers(&others, targets).into_iter();
-    let next = others.next();
+    let shown: Vec<Server<'a>> =
+        servers(run.from, Targets::Any).into_iter().chain(others.next()).collect();
     let mut calls: Vec<Call> =
         anchors.iter().map(|server| server.call("/head", HEAD_BYTES_MAX)).collect();
-    calls.extend(next.iter().map(|server| server.call("/checkpoint", NOTE_BYTES_MAX)));
+    calls.extend(shown.iter().map(|server| server.call("/checkpoint", NOTE_BYTES_MAX)));
     let until = run.until_boot_ms.min(disk.host.clock().boot_ms + ASK_MS);
     let mut answers = disk.host.dial(&calls, until).into_iter();
     let anchors = anchors.into_iter().zip(answers.by_ref()).collect();
-    Asked { anchors, shown: next.zip(answers.next()), others: others.collect() }
+    Asked { anchors, shown: shown.into_iter().zip(answers).collect(), others: others.collect() }
 }
 
 /// Where the anchor answers: as we were told when we joined, and as it registered since.
@@ -208,7 +211,7 @@ fn look_at_others(
     asked: Asked<'_>,
     (run, synced): (&Run<'_>, &mut Synced),
 ) -> Result<(), Failure> {
-    let mut seen: Vec<(Server<'_>, Answer)> = asked.shown.into_iter().collect();
+    let mut seen = asked.shown;
     if !synced.anchor_answered {
         let more: Vec<Server<'_>> = asked.others.into_iter().take(MEMBERS_ASKED - 1).collect();
         let calls: Vec<Call> =
@@ -241,7 +244,7 @@ pub fn look_at_one(
 ) -> Result<(), Failure> {
     let Ok(ours) = Published::read(disk) else { return Ok(()) };
     let asked = ask(disk, config, (&ours.identity, fold), run);
-    let Some((server, answer)) = asked.shown else { return Ok(()) };
+    let Some((server, answer)) = asked.shown.into_iter().next() else { return Ok(()) };
     let Ok(shown) = server.whole("/checkpoint", answer) else { return Ok(()) };
     let Ok((theirs, note)) = open_checkpoint(&shown, &ours.vkey) else { return Ok(()) };
     // Read again: a line committed since we asked must not look like one that we lost.

@@ -95,7 +95,7 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
     if !dry_run {
         let (turn, fold) = (memory.tick, loaded.ledger.fold());
         let until_boot_ms = probing_ms.min(host.clock().boot_ms + config.profile.timeout_ms);
-        let run = sync::Run { until_boot_ms, turn, progress: &|_, _| {} };
+        let run = sync::Run { until_boot_ms, turn, from: &[], progress: &|_, _| {} };
         sync::look_at_one(&disk, config, fold, &run)?;
     }
     if host.clock().boot_ms > deadline_ms {
