@@ -13,19 +13,19 @@ use crowny_fed::journal::record::{Enroll, Record, Rotate};
 use crowny_fed::journal::tlog_proof::parse_tlog_proof;
 use serde_json::Value;
 
-fn json(text: &str) -> Value {
+pub fn json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
 /// A request as sent, read as the server reads it.
-fn sent(body: &str) -> Envelope {
+pub fn sent(body: &str) -> Envelope {
     let envelope = envelope::parse(body.trim_end().as_bytes()).unwrap();
     envelope.agrees(&identity().origin).unwrap();
     envelope
 }
 
 /// The key a node was enrolled with.
-fn enrolled(node: &str) -> Enroll {
+pub fn enrolled(node: &str) -> Enroll {
     match Record::of(journal().about("enroll", node)) {
         Record::Enroll(enroll) => enroll,
         other => panic!("{other:?}"),
@@ -59,10 +59,10 @@ fn the_registration_is_the_one_that_made_its_line() {
     let blocks = examples("`POST /register`");
     let request = sent(&blocks[0]);
     let journal = journal();
-    let line = journal.about("register", "gw4");
+    let line = journal.about("register", "gw5");
     assert_eq!(request.payload, line.payload);
     assert_eq!(request.sig.as_ref(), line.author.as_ref().map(|author| &author.sig));
-    let key = keys::parse_public(&enrolled("gw4").key.unwrap()).unwrap();
+    let key = keys::parse_public(&enrolled("gw5").key.unwrap()).unwrap();
     assert!(Key::Ed25519(key).verifies("register", &request));
     assert!(!Key::Ed25519(key).verifies("leave", &request));
     tells(&json(&blocks[1]), line.seq);
@@ -72,7 +72,7 @@ fn the_registration_is_the_one_that_made_its_line() {
 fn the_enrolment_follows_from_the_invitation_and_made_its_line() {
     let blocks = examples("`POST /enroll`");
     let invite = Invite::parse(&blocks[0]).unwrap();
-    let (packed, line) = (json(&blocks[1]), enrolled("gw4"));
+    let (packed, line) = (json(&blocks[1]), enrolled("gw5"));
     let of_packed = [packed["node"].as_str(), packed["url"].as_str(), packed["alg"].as_str()];
     assert_eq!(of_packed, [Some(invite.node.as_str()), Some(&invite.url), Some(&invite.alg)]);
     let bootstrap = mac::bootstrap_key(&invite.secret, &identity().origin, &invite.node);
@@ -87,12 +87,12 @@ fn the_enrolment_follows_from_the_invitation_and_made_its_line() {
     assert_eq!(json(&request.payload)["key"], key);
     let key = keys::parse_public(&key).unwrap();
     assert!(keys::verify(&key, &signed, request.proof.as_ref().unwrap()));
-    assert_eq!(line.kid, keys::kid("gw4", &key));
+    assert_eq!(line.kid, keys::kid("gw5", &key));
     assert_eq!(line.invite, Some(secret_sha256(&invite.secret)));
     assert_eq!(line.nonce, Some(request.nonce));
 
     let answer = json(&blocks[4]);
-    tells(&answer, journal().about("enroll", "gw4").seq);
+    tells(&answer, journal().about("enroll", "gw5").seq);
     assert_eq!(answer["incarnation"], 0);
 }
 
@@ -104,7 +104,7 @@ fn rotated_and_shared_keys_are_what_the_text_says() {
     let key = keys::parse_public(&rotate.key).unwrap();
     let signed = Rotate::possession(&rotate.origin, &rotate.node, &rotate.nonce, &rotate.key);
     assert!(keys::verify(&key, &signed, &rotate.proof));
-    let shared = enrolled("gw5");
+    let shared = enrolled("gw6");
     assert_eq!((shared.alg.as_str(), shared.key), ("hmac-sha256", None));
 }
 
@@ -115,7 +115,7 @@ fn the_proofs_verify() {
     let proof = parse_tlog_proof(&examples("`GET /proof`")[0]).unwrap();
     let line = journal.lines[proof.index as usize].render();
     assert_eq!(proof.verify(line.as_bytes(), &vkey).unwrap().size, journal.tip.size);
-    assert!(line.contains("gw4"));
+    assert!(line.contains("gw5"));
 
     let told = json(&examples("`GET /consistency`")[0]);
     let (old_size, new_size) = (told["old"].as_u64().unwrap(), told["new"].as_u64().unwrap());
@@ -140,7 +140,7 @@ fn the_small_answers_are_true_of_the_journal() {
     assert_eq!(verify["root"], journal.root_at(journal.tip.size).to_string());
     let refused = one("Refusals");
     assert_eq!((&refused["status"], &refused["error"]), (&409.into(), &"nonce-used".into()));
-    let seq = journal.about("register", "gw4").seq;
+    let seq = journal.about("register", "gw5").seq;
     assert!(refused["message"].as_str().unwrap().ends_with(&format!("line {seq}")));
     assert_eq!(one("`GET /q/peers`")["peers"].as_array().unwrap().len(), 2);
 }

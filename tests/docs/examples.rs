@@ -40,7 +40,7 @@ pub fn examples(words: &str) -> Vec<String> {
 }
 
 /// The first block under the heading that names `file`.
-fn example(file: &str) -> String {
+pub fn example(file: &str) -> String {
     examples(&format!("`{file}`")).remove(0)
 }
 

@@ -7,3 +7,4 @@ mod commands;
 mod examples;
 mod links;
 mod markdown;
+mod members;

@@ -10,23 +10,34 @@ TRY = Path("/tmp/try")
 MARK = "\x1e"
 # After the README's sessions, before their clean-up: what the examples of formats.md show beside.
 MORE = r"""
-crowny-fed invite gw4 --service api --dir /tmp/try/fed > /tmp/try/invitation
-bash fixtures/register.sh /tmp/try/gw4 http://127.0.0.1:18004 api http://127.0.0.1:18004 < /tmp/try/invitation > /tmp/try/answers
-crowny-fed invite gw5 --alg hmac-sha256 --dir /tmp/try/fed | crowny-fed join --url http://127.0.0.1:18005 --dir /tmp/try/gw5 -
-crowny-fed drain --off --dir /tmp/try/gw5
-crowny-fed leave --dir /tmp/try/gw5
-crowny-fed grant edge gw4 --dir /tmp/try/fed
+crowny-fed invite gw5 --service api --dir /tmp/try/fed > /tmp/try/invitation
+bash fixtures/register.sh /tmp/try/gw5 http://127.0.0.1:18005 api http://127.0.0.1:18005 < /tmp/try/invitation > /tmp/try/answers
+crowny-fed invite gw6 --alg hmac-sha256 --dir /tmp/try/fed | crowny-fed join --url http://127.0.0.1:18006 --dir /tmp/try/gw6 -
+crowny-fed drain --off --dir /tmp/try/gw6
+crowny-fed leave --dir /tmp/try/gw6
+crowny-fed grant edge gw5 --dir /tmp/try/fed
 crowny-fed rotate-key --log --dir /tmp/try/fed
 kill %2
 crowny-fed tick --dir /tmp/try/fed
-curl -s -H 'Content-Type: application/json' --data-binary @/tmp/try/gw4/register.json http://127.0.0.1:18000/register > /tmp/try/refused
+curl -s -H 'Content-Type: application/json' --data-binary @/tmp/try/gw5/register.json http://127.0.0.1:18000/register > /tmp/try/refused
 curl -s http://127.0.0.1:18000/q/health > /tmp/try/health
 curl -s -H 'Accept: application/json' http://127.0.0.1:18000/q/peers > /tmp/try/peers
 curl -s http://127.0.0.1:18000/head > /tmp/try/head
-curl -s 'http://127.0.0.1:18000/proof?node=gw4' > /tmp/try/proof
+curl -s 'http://127.0.0.1:18000/proof?node=gw5' > /tmp/try/proof
 curl -s 'http://127.0.0.1:18000/consistency?old=8&new=18' > /tmp/try/consistency
+after() { tail -n $1 /tmp/try/fed/nodes.ndjson | head -n 1 | sed 's/.*"prev":"\([0-9a-f]*\)".*/\1/'; }
+curl -s "http://127.0.0.1:18000/sync?size=$(($(wc -l < /tmp/try/fed/nodes.ndjson) - 2))&since=$(after 2)" > /tmp/try/page
+curl -s "http://127.0.0.1:18000/sync?size=20&since=$(after 1)&locator=20.$(after 1),16.$(sed -n 17p /tmp/try/fed/nodes.ndjson | sed 's/.*"prev":"\([0-9a-f]*\)".*/\1/')" > /tmp/try/unknown
 curl -s http://127.0.0.1:18000/verify > /tmp/try/verify
 cp -r /tmp/try/fed /tmp/try/kept
+echo 'interval = "0"' > /tmp/try/gw4/crowny-fed.toml
+for tick in 1 2 3 4 5 6 7; do crowny-fed tick --dir /tmp/try/gw4; done
+cp /tmp/try/gw4/tick.json /tmp/try/gw4.tick.json
+crowny-fed serve --listen 127.0.0.1:18002 --dir /tmp/try/gw2 &
+crowny-fed tick --dir /tmp/try/gw4
+kill $!
+cp /tmp/try/fed/observations/gw4.json /tmp/try/observe
+curl -s -H 'Content-Type: application/json' --data-binary @/tmp/try/observe http://127.0.0.1:18000/observe > /tmp/try/stale
 """
 
 
@@ -105,6 +116,7 @@ def examples():
     for name in ["state/committed.json", "snapshot.json"]:
         kept[name] = [line(f"kept/{name}")]
     kept["self.json"] = [text("kept/self.json"), text("gw3/self.json")]
+    kept["tick.json"].append(text("gw4.tick.json"))
     drain = next(entry for entry in map(json.loads, text("kept/nodes.ndjson").splitlines()) if entry["type"] == "drain")
     media = "application/vnd.crowny-fed.drain.v1+json"
     pae = f"DSSEv1 {len(media)} {media} {len(drain['payload'].encode())} {drain['payload']}"
@@ -113,14 +125,18 @@ def examples():
     secret = base64.urlsafe_b64decode(invited["secret"] + "==")
     named = "crowny-fed/bootstrap/v1" + invited["vkey"].split("+")[0] + invited["node"]
     answers = text("answers").splitlines()
+    told = json.loads(json.loads(text("observe"))["payload"])
     return {
         **kept,
         "What is signed": [pae + "\n", wrapped(pae.encode().hex())],
-        "`POST /register`": [line("gw4/register.json"), answers[1] + "\n"],
+        "`POST /register`": [line("gw5/register.json"), answers[1] + "\n"],
         "`POST /enroll`": [
             invitation + "\n", json.dumps(invited, separators=(",", ":")) + "\n",
             hmac.new(secret, named.encode(), hashlib.sha256).hexdigest() + "\n",
-            line("gw4/enroll.json"), answers[0] + "\n"],
+            line("gw5/enroll.json"), answers[0] + "\n"],
+        "`decisions.ndjson`": [text("gw4/decisions.ndjson")], "`observations/`": [line("observe")],
+        "`POST /observe`": [line("observe"), json.dumps({"tick": told["tick"]}, separators=(",", ":")) + "\n"],
+        "`GET /sync`": [text("page"), line("unknown")],
         "Refusals": [line("refused")], "`GET /q/health`": [line("health")], "`GET /q/peers`": [line("peers")],
         "`GET /head`": [line("head")], "`GET /proof`": [line("proof")],
         "`GET /consistency`": [line("consistency")], "`GET /verify`": [line("verify")],
