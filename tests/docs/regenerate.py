@@ -37,7 +37,6 @@ crowny-fed serve --listen 127.0.0.1:18002 --dir /tmp/try/gw2 &
 crowny-fed tick --dir /tmp/try/gw4
 kill $!
 cp /tmp/try/fed/observations/gw4.json /tmp/try/observe
-curl -s -H 'Content-Type: application/json' --data-binary @/tmp/try/observe http://127.0.0.1:18000/observe > /tmp/try/stale
 """
 
 
