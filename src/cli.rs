@@ -184,6 +184,9 @@ pub struct Join {
     /// A service this node offers: `name=url[@weight]`.
     #[arg(long = "service", value_name = "S")]
     pub services: Vec<String>,
+    /// Whether others can dial this node's agent [default: inbound].
+    #[arg(long, value_enum, value_name = "R")]
+    pub reach: Option<Reach>,
     /// The join string, or - for standard input (a string on the command line shows in ps).
     #[arg(value_name = "-")]
     pub invite: String,
@@ -198,6 +201,18 @@ pub struct Register {
     /// A service this node offers: `name=url[@weight]` [default: as registered].
     #[arg(long = "service", value_name = "S")]
     pub services: Vec<String>,
+    /// Whether others can dial this node's agent [default: as registered].
+    #[arg(long, value_enum, value_name = "R")]
+    pub reach: Option<Reach>,
+}
+
+/// Whether others can dial a node's agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Reach {
+    /// They can.
+    Inbound,
+    /// Nobody can: it lives by its own observations, and is routed where its services answer.
+    Outbound,
 }
 
 /// `grant`.

@@ -50,7 +50,7 @@ fn founding(typed: &Init) -> Result<Founding, Failure> {
         Some(id) => NodeId::parse(id).map_err(|error| usage(format!("--id: {error}")))?,
         None => named_after_host(),
     };
-    let Offer { urls, services } = offer(&typed.urls, &typed.services)?;
+    let Offer { urls, services, .. } = offer(&typed.urls, &typed.services)?;
     if services.len() > SERVICES_PER_NODE_MAX {
         return Err(usage(format!(
             "{} services, at most {SERVICES_PER_NODE_MAX} a node",

@@ -1,11 +1,12 @@
 //! `join`: burns an invitation read from standard input, where `ps` does not see it.
 
 use super::context::Context;
-use super::register::offer;
+use super::register::{offer, outbound};
 use super::{Ending, print};
 use crate::auth::invite::Invite;
 use crate::cli::Join;
 use crate::cycle::joining::join;
+use crate::cycle::speaking::Offer;
 use crate::error::{Failure, Kind};
 use anyhow::Context as _;
 use std::io::Read;
@@ -25,8 +26,8 @@ pub(super) fn run(context: &Context, typed: &Join) -> Ending {
         text.push_str(&typed.invite);
     }
     let invite = Invite::parse(&text).map_err(|error| Failure::new(Kind::Usage, error))?;
-    let accepted =
-        join(&context.host, &context.config, &invite, &offer(&typed.urls, &typed.services)?)?;
+    let offer = Offer { outbound: outbound(typed.reach), ..offer(&typed.urls, &typed.services)? };
+    let accepted = join(&context.host, &context.config, &invite, &offer)?;
     if !context.common.quiet {
         print::out(&format!(
             "joined {} as '{}': line {}, anchor {}\n",

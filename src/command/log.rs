@@ -74,6 +74,9 @@ fn told(placed: &Placed) -> String {
             ),
             None => format!("{}: gone from the roster", roster.node),
         },
+        Record::Reap(reap) => {
+            format!("{}: counts no more, dead for {} ticks", reap.node, reap.ticks)
+        }
         Record::Verdict(verdict) => {
             let heirs: Vec<String> = verdict
                 .heirs
@@ -88,9 +91,11 @@ fn told(placed: &Placed) -> String {
                 0 => String::new(),
                 needed => format!(", waited {} of {needed} ticks", verdict.waited),
             };
+            let service = verdict.service.as_ref().map(|name| format!("|{name}"));
             format!(
-                "{}: {} -> {} ({}{waited}), inc={}{}",
+                "{}{}: {} -> {} ({}{waited}), inc={}{}",
                 verdict.node,
+                service.unwrap_or_default(),
                 verdict.from.word(),
                 verdict.to.word(),
                 verdict.rule,

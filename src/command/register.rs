@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::{Ending, print};
-use crate::cli::{Drain, Register};
+use crate::cli::{Drain, Reach, Register};
 use crate::config::duration_ms;
 use crate::cycle::speaking::{Offer, Word, say};
 use crate::error::{Failure, Kind};
@@ -10,7 +10,8 @@ use crate::protocol::registration::parse_url;
 use crate::protocol::service::Service;
 
 pub(super) fn register(context: &Context, typed: &Register) -> Ending {
-    speak(context, &Word::Register(offer(&typed.urls, &typed.services)?), "registered")
+    let offer = Offer { outbound: outbound(typed.reach), ..offer(&typed.urls, &typed.services)? };
+    speak(context, &Word::Register(offer), "registered")
 }
 
 pub(super) fn leave(context: &Context) -> Ending {
@@ -29,6 +30,11 @@ pub(super) fn drain(context: &Context, typed: &Drain) -> Ending {
     speak(context, &Word::Drain { on: !typed.off, for_s }, done)
 }
 
+/// What `--reach` says.
+pub(super) fn outbound(reach: Option<Reach>) -> Option<bool> {
+    reach.map(|reach| reach == Reach::Outbound)
+}
+
 /// Checks what was typed after `--url` and `--service`.
 pub(super) fn offer(urls: &[String], services: &[String]) -> Result<Offer, Failure> {
     let usage = |error: String| Failure::new(Kind::Usage, error);
@@ -39,7 +45,7 @@ pub(super) fn offer(urls: &[String], services: &[String]) -> Result<Offer, Failu
         .collect::<Result<_, _>>()
         .map_err(usage)?;
     services.iter().try_for_each(|service| parse_url(&service.url).map(|_| ())).map_err(usage)?;
-    Ok(Offer { urls: urls.to_vec(), services })
+    Ok(Offer { urls: urls.to_vec(), services, outbound: None })
 }
 
 fn speak(context: &Context, word: &Word, done: &str) -> Ending {

@@ -6,7 +6,9 @@ use crate::cli::Lang;
 use crate::cycle::peers;
 use crate::error::Failure;
 use crate::http::router::peer_json;
-use crate::protocol::memory::Memory;
+use crate::protocol::member::NodeId;
+use crate::protocol::memory::{Memory, Suspicion};
+use crate::protocol::subject::Subject;
 use crate::protocol::suspicion;
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
@@ -173,20 +175,23 @@ fn as_value(context: &Context, facts: &Facts<'_>) -> Value {
     })
 }
 
+fn suspicion_of<'a>(facts: &'a Facts<'_>, id: &NodeId) -> Option<&'a Suspicion> {
+    facts.memory.as_ref()?.suspects.get(&Subject::node(id))
+}
+
 fn members(facts: &Facts<'_>) -> Vec<Value> {
     let Some(view) = &facts.view else {
         return Vec::new();
     };
-    let member = |(id, member): (
-        &crate::protocol::member::NodeId,
-        &crate::protocol::membership::Member,
-    )| {
+    let member = |(id, member): (&NodeId, &crate::protocol::membership::Member)| {
         json!({
             "node": id,
             "liveness": member.standing.liveness,
             "incarnation": member.standing.incarnation,
             "keyed": member.enrolled,
-            "suspect_ticks": facts.memory.as_ref().and_then(|memory| memory.suspects.get(id)),
+            "suspect_ticks": suspicion_of(facts, id).map(|open| open.ticks),
+            "accusers": suspicion_of(facts, id).map(|open| &open.accusers),
+            "services_doubted": &member.doubted,
             "services": member.offers().iter().map(|offer| offer.name.to_string()).collect::<Vec<_>>(),
         })
     };
@@ -231,14 +236,14 @@ fn summary(context: &Context, facts: &Facts<'_>, view: &View<'_>) -> String {
 
 fn member_table(context: &Context, facts: &Facts<'_>, view: &View<'_>) -> String {
     let rows = view.fold.membership.members().map(|(id, member)| {
-        let waited = facts.memory.as_ref().and_then(|memory| memory.suspects.get(id));
+        let waited = suspicion_of(facts, id).map(|open| open.ticks);
         let services: Vec<String> =
             member.offers().iter().map(|offer| offer.name.to_string()).collect();
         vec![
             id.to_string(),
             member.standing.liveness.word().to_owned(),
             member.standing.incarnation.value().to_string(),
-            waited.map_or("-".to_owned(), u64::to_string),
+            waited.map_or("-".to_owned(), |ticks| ticks.to_string()),
             if member.enrolled { "key" } else { "roster" }.to_owned(),
             services.join(" "),
         ]

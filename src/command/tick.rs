@@ -8,6 +8,7 @@ use crate::error::Kind;
 use crate::protocol::blind::Pulse;
 use crate::protocol::member::{Liveness, NodeId};
 use crate::protocol::probe::Outcome;
+use crate::protocol::subject::Subject;
 use crate::protocol::suspicion;
 
 pub(super) fn run(context: &Context, typed: &Tick) -> Ending {
@@ -52,7 +53,7 @@ fn changes(report: &Report, dry_run: bool) -> String {
     for verdict in &report.decision.verdicts {
         text.push_str(&format!(
             "{would}{} {} -> {} ({})\n",
-            verdict.node,
+            verdict.subject,
             verdict.from.word(),
             verdict.to.liveness.word(),
             verdict.rule.name()
@@ -106,11 +107,14 @@ fn reason(context: &Context, report: &Report, id: &NodeId) -> String {
     let Some(member) = report.membership.member(id) else {
         return "not in the journal".to_owned();
     };
-    if let Some(verdict) = report.decision.verdicts.iter().find(|verdict| verdict.node == *id) {
+    if let Some(verdict) =
+        report.decision.verdicts.iter().find(|verdict| verdict.subject == Subject::node(id))
+    {
         return format!("now {}, by {}", verdict.to.liveness.word(), verdict.rule.name());
     }
     let needed = suspicion::ticks_max(&context.config.profile, report.membership.present() as u64);
-    let waited = report.decision.memory.suspects.get(id).copied().unwrap_or(0);
+    let waited =
+        report.decision.memory.suspects.get(&Subject::node(id)).map_or(0, |open| open.ticks);
     match member.standing.liveness {
         Liveness::Suspect => format!("suspect for {waited} of {needed} failed healthy ticks"),
         liveness => format!("stays {}", liveness.word()),

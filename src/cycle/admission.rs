@@ -4,6 +4,10 @@
 //! signature under the append lock, so that of 64 copies at once one makes the line and 63 meet its
 //! nonce.
 
+mod rules;
+
+pub(super) use rules::refutation;
+
 use super::publish;
 use super::rounds::take_lock;
 use crate::auth::envelope::{self, Envelope};
@@ -16,12 +20,10 @@ use crate::journal::keyring::KeyRecord;
 use crate::journal::line::{Author, SUBMITTED_BYTES_MAX};
 use crate::journal::merkle::Hash;
 use crate::journal::nonces::PER_NODE_MAX;
-use crate::journal::record::{Record, Rotate};
+use crate::journal::record::Record;
 use crate::journal::replay::Fold;
-use crate::protocol::member::{Incarnation, Liveness, NodeId};
-use crate::protocol::membership::Drained;
+use crate::protocol::member::{Incarnation, NodeId};
 use crate::protocol::memory::Memory;
-use crate::protocol::registration::{Admission, Reason, admit, check_tags, check_target};
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
@@ -196,7 +198,7 @@ pub fn submit(
     if record == Record::Unknown {
         return Err(Refusal::Malformed(format!("the payload is no {kind}: see docs/formats.md")));
     }
-    if let Some(seq) = rules(&desk, &record, &key)? {
+    if let Some(seq) = rules::of(&desk, &record, &key)? {
         used.add(&disk, (&node, &envelope.nonce, envelope.ts), desk.now_s).map_err(unavailable)?;
         return desk.told(seq).map_err(unavailable);
     }
@@ -282,89 +284,6 @@ fn check_nonce(
         )));
     }
     Ok(())
-}
-
-/// `Ok(Some(seq))` where the journal says the same already.
-fn rules(desk: &Desk<'_>, record: &Record, signer: &KeyRecord) -> Result<Option<u64>, Refusal> {
-    let fold = desk.ledger.fold();
-    match record {
-        Record::Register(register) => {
-            if !["inbound", "outbound"].contains(&register.reach.as_str()) {
-                return Err(Refusal::Malformed("reach, expected inbound or outbound".to_owned()));
-            }
-            check_tags(&register.tags).map_err(Refusal::Malformed)?;
-            let told = register.clone().into();
-            match admit(&told, &fold.membership, &fold.grants, allows_loopback(desk)) {
-                Admission::Accept => Ok(None),
-                Admission::Unchanged(seq) => Ok(Some(seq)),
-                Admission::Refuse(Reason::Content(reason)) => Err(Refusal::Malformed(reason)),
-                Admission::Refuse(Reason::Stale(reason)) => Err(Refusal::Conflict(reason)),
-                Admission::Refuse(Reason::NotGranted(name)) => Err(Refusal::NotGranted(name)),
-            }
-        }
-        Record::Leave(leave) => {
-            let member = fold.membership.member(&leave.node);
-            let held = member.map(|member| (member.standing, member.last_line));
-            match held {
-                Some((standing, seq)) if standing.liveness == Liveness::Left => Ok(Some(seq)),
-                Some((standing, _)) if leave.incarnation < standing.incarnation => {
-                    Err(Refusal::Conflict(format!(
-                        "stale: incarnation {} is below {}",
-                        leave.incarnation.value(),
-                        standing.incarnation.value()
-                    )))
-                }
-                _ => Ok(None),
-            }
-        }
-        Record::Drain(drain) => {
-            let member = fold.membership.member(&drain.node);
-            let wanted = drain.until.map_or(Drained::Open, Drained::Until);
-            let wanted = drain.on.then_some(wanted);
-            let same = member.is_some_and(|member| member.drain == wanted);
-            Ok(member.filter(|_| same).map(|member| member.last_line))
-        }
-        Record::Rotate(rotate) => check_rotation(fold, rotate, signer),
-        _ => Err(Refusal::Malformed("members do not submit this kind".to_owned())),
-    }
-}
-
-/// `Some(seq)` where the key speaks for the node already: an answer that was lost is asked again.
-fn check_rotation(
-    fold: &Fold,
-    rotate: &Rotate,
-    signer: &KeyRecord,
-) -> Result<Option<u64>, Refusal> {
-    if rotate.alg != keys::ED25519 {
-        let why = format!(
-            "alg '{}', a key is rotated to {} only",
-            rotate.alg.escape_debug(),
-            keys::ED25519
-        );
-        return Err(Refusal::Malformed(why));
-    }
-    let key = keys::parse_public(&rotate.key).map_err(Refusal::Malformed)?;
-    let possession = Rotate::possession(&rotate.origin, &rotate.node, &rotate.nonce, &rotate.key);
-    if !keys::verify(&key, &possession, &rotate.proof) {
-        return Err(Refusal::Signature);
-    }
-    let held = fold.keys.of(&rotate.node).and_then(|keys| keys.current.key.as_ref());
-    if held != Some(&rotate.key) {
-        return Ok(None);
-    }
-    if signer.key.as_ref() == held {
-        return Err(Refusal::Conflict("this key speaks for the node already".to_owned()));
-    }
-    Ok(fold.membership.member(&rotate.node).map(|member| member.last_line))
-}
-
-/// Loopback targets make sense only where the anchor itself lives on loopback, or an operator says so.
-fn allows_loopback(desk: &Desk<'_>) -> bool {
-    let member = desk.ledger.fold().membership.member(&desk.identity.id);
-    let own = member.map(|member| member.urls.as_slice()).unwrap_or_default();
-    let on_loopback =
-        |url: &String| check_target(url, false).is_err() && check_target(url, true).is_ok();
-    desk.config.allow_loopback || own.is_empty() || own.iter().any(on_loopback)
 }
 
 /// A failure of ours is never the sender's: it is told that we cannot now, and may try again.

@@ -3,19 +3,21 @@
 //! The journal says what the federation holds; the node adds only what it cannot reach itself. With
 //! the anchor away it goes on with what it has: the map is never emptied by silence.
 
+use super::helping::below;
 use super::observing::{self, Told};
-use super::peers::{self, Heard};
-use super::plan::plan;
-use super::publish;
+use super::peers;
+use super::plan::{Plan, plan, whom};
+use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
-use super::sync::{self, Synced, anchor_urls, targets};
-use super::tick::{Ended, Loaded, Report, beginning, busy, load, save_memory, self_check};
+use super::sync::{self, Synced, anchor_urls};
+use super::tick::{Loaded, Report, beginning, busy, load, save_memory};
+use super::{publish, refuting};
 use crate::config::Config;
 use crate::error::Failure;
 use crate::protocol::blind::{self, Pulse};
-use crate::protocol::member::{Liveness, NodeId};
+use crate::protocol::health;
+use crate::protocol::member::Liveness;
 use crate::protocol::memory::Memory;
-use crate::protocol::probe::Outcome;
 use crate::protocol::reach::Sight;
 use crate::protocol::suspicion;
 use crate::protocol::verdict::Decision;
@@ -24,7 +26,6 @@ use crate::store::disk::Disk;
 use crate::store::identity::Identity;
 use crate::store::ledger::Mend;
 use crate::store::view::View;
-use crate::wire::call::Call;
 use std::collections::BTreeMap;
 
 /// Runs a node's tick; the lock on `keys/` is held.
@@ -33,7 +34,7 @@ pub(super) fn tick(
     config: &Config,
     identity: &Identity,
     dry_run: bool,
-) -> Result<Ended, Failure> {
+) -> Result<Report, Failure> {
     let host = disk.host;
     let began = host.clock();
     let deadline_ms = config.profile.deadline_ms();
@@ -60,17 +61,20 @@ pub(super) fn tick(
     let view = View::open(disk).map_err(|failure| never_synced(failure, &synced))?;
     let until_boot_ms = began.boot_ms + deadline_ms / 4 * 3;
     let mut node = Node { disk, config, identity: &identity, view: &view, memory, pulse };
-    let looked = node.look(until_boot_ms);
+    let refuted = if dry_run { None } else { node.refute(&synced, until_boot_ms)? };
+    let looked = node.look(until_boot_ms)?;
     let before = node.memory.reach.clone();
-    node.judge(&looked);
-    let decided = decisions::changes(&before, &node.memory.reach, node.memory.tick);
-    let mut report = node.report(looked, [warnings, synced.warnings.clone()].concat());
+    node.judge(&looked, refuted.is_some());
+    let (after, membership) = (&node.memory.reach, &view.fold.membership);
+    let decided = decisions::changes((&before, after), membership, node.memory.tick);
+    let trouble = refuted.into_iter().filter(|told| !told.is_empty()).collect();
+    let mut report = node.report(looked, [warnings, synced.warnings.clone(), trouble].concat());
     if !dry_run {
         node.tell(&synced, &mut report, began.boot_ms + deadline_ms);
         node.publish(&mut report, &decided)?;
     }
     report.reach = decided;
-    Ok(Ended::Done(Box::new(report)))
+    Ok(report)
 }
 
 fn never_synced(failure: Failure, synced: &Synced) -> Failure {
@@ -95,70 +99,79 @@ struct Node<'a> {
 
 /// What a tick saw.
 struct Looked {
-    plan: super::plan::Plan,
-    heard: Vec<Heard>,
-    outcomes: BTreeMap<NodeId, Outcome>,
+    plan: Plan,
+    learnt: Learnt,
     blind: bool,
 }
 
 impl Node<'_> {
     /// Probes the rows of our own roster and of the journal, and the agents of the other members.
-    fn look(&self, until_boot_ms: u64) -> Looked {
-        let membership = &self.view.fold.membership;
-        let plan = plan(&self.disk, self.config, membership);
-        let heard = peers::ask(&self.disk, self.config, &plan.rows, until_boot_ms);
-        let mut outcomes: BTreeMap<NodeId, Outcome> =
-            heard.iter().map(|heard| (heard.listed.id.clone(), heard.outcome.clone())).collect();
-        outcomes.extend(self.ask_agents(until_boot_ms));
-        let alive = outcomes.iter().filter_map(|(id, outcome)| {
-            let member = membership.member(id)?;
-            (member.standing.liveness == Liveness::Alive).then_some(outcome)
-        });
-        let checked = self_check(self.disk.host, self.config, until_boot_ms);
-        let blind = self.pulse != Pulse::Grace && blind::is_blind(alive, checked);
-        Looked { plan, heard, outcomes, blind }
-    }
-
-    fn ask_agents(&self, until_boot_ms: u64) -> Vec<(NodeId, Outcome)> {
+    fn look(&mut self, until_boot_ms: u64) -> Result<Looked, Failure> {
         let fold = &self.view.fold;
-        let targets = targets(self.config, &anchor_urls(self.identity, fold));
-        let own = self.identity.id.folded();
-        let calls: Vec<(NodeId, Call)> = fold
-            .membership
-            .members()
-            .filter(|(id, member)| member.standing.liveness.may_answer() && id.folded() != own)
-            .filter_map(|(id, member)| {
-                let call = peers::health_call(self.config, member.urls.first()?, targets)?;
-                Some((id.clone(), call))
-            })
-            .collect();
-        let dialled: Vec<Call> = calls.iter().map(|(_, call)| call.clone()).collect();
-        let answers = self.disk.host.dial(&dialled, until_boot_ms);
-        let ids = calls.into_iter().map(|(id, _)| id);
-        ids.zip(answers.iter().map(|answer| peers::outcome(self.config, answer))).collect()
+        let plan = plan(&self.disk, self.config, &fold.membership);
+        let (memory, profile) = (&mut self.memory, &self.config.profile);
+        let agents = whom(&fold.membership, &self.identity.id, (memory, profile), &mut |bound| {
+            below(self.disk.host, bound)
+        });
+        let whom = Whom {
+            identity: self.identity,
+            fold,
+            rows: &plan.rows,
+            agents: &agents,
+            accusations: &BTreeMap::new(),
+            in_depth: false,
+        };
+        let learnt = probing::ask(&self.disk, self.config, &whom, until_boot_ms)?;
+        let alive = learnt.contacts.iter().filter_map(|(subject, contact)| {
+            let member = fold.membership.member(&subject.node)?;
+            (member.standing.liveness == Liveness::Alive).then_some(&contact.outcome)
+        });
+        let blind = self.pulse != Pulse::Grace && blind::is_blind(alive, learnt.checked);
+        Ok(Looked { plan, learnt, blind })
     }
 
-    fn judge(&mut self, looked: &Looked) {
+    fn judge(&mut self, looked: &Looked, refuted: bool) {
         let membership = &self.view.fold.membership;
         let sight = Sight {
             membership,
-            outcomes: &looked.outcomes,
+            contacts: &looked.learnt.contacts,
             counts: self.pulse == Pulse::Counted && !looked.blind,
             ticks_max: suspicion::ticks_max(&self.config.profile, membership.present() as u64),
         };
         self.memory.reach = self.memory.reach.after(&sight);
+        if self.pulse != Pulse::Early {
+            let signs = (looked.blind, refuted);
+            self.memory.health = health::after(self.memory.health, &looked.learnt.contacts, signs);
+        }
         self.memory.blind_ticks = if looked.blind { self.memory.blind_ticks + 1 } else { 0 };
     }
 
+    /// Answers what the journal holds against us, where nobody told us to our face.
+    fn refute(&mut self, synced: &Synced, until_boot_ms: u64) -> Result<Option<String>, Failure> {
+        let fold = &self.view.fold;
+        let refuted = refuting::in_own_tick(&self.disk, self.identity, &fold.membership)?;
+        let Some(envelope) = refuted.filter(|_| synced.anchor_answered) else { return Ok(None) };
+        let anchors = anchor_urls(self.identity, fold);
+        let body = envelope.render();
+        observing::post(&self.disk, ("register", body.as_bytes()), (&anchors, until_boot_ms))
+    }
+
     fn report(&self, looked: Looked, warnings: Vec<String>) -> Report {
-        let Looked { plan, heard, outcomes, blind } = looked;
+        let Looked { plan, learnt, blind } = looked;
         let memory = self.memory.clone();
         Report {
             pulse: self.pulse,
-            heard,
-            outcomes,
+            heard: learnt.heard,
+            contacts: learnt.contacts,
             membership: self.view.fold.membership.clone(),
-            decision: Decision { verdicts: Vec::new(), held: Vec::new(), blind, memory },
+            decision: Decision {
+                verdicts: Vec::new(),
+                held: Vec::new(),
+                reaped: Vec::new(),
+                losses_accepted: false,
+                blind,
+                memory,
+            },
             changes: Vec::new(),
             reach: Vec::new(),
             rejected: plan.roster.rejected,
@@ -176,7 +189,8 @@ impl Node<'_> {
             tick: self.memory.tick,
             size: self.view.checkpoint.size,
             membership: &report.membership,
-            outcomes: &report.outcomes,
+            contacts: &report.contacts,
+            health: self.memory.health,
         };
         let heard = synced.anchor_answered
             && match observing::send(&self.disk, self.identity, &told, (&anchors, until_boot_ms)) {

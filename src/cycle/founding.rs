@@ -124,6 +124,7 @@ fn identify(disk: &Disk<'_>, founding: &Founding) -> Result<Identity, Failure> {
         anchors: Vec::new(),
         incarnation: Incarnation::FIRST,
         urls: founding.urls.clone(),
+        outbound: false,
         services: founding.services.clone(),
     };
     identity.store(disk)?;

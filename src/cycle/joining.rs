@@ -49,6 +49,7 @@ pub fn join(
         incarnation: Incarnation::FIRST,
         urls: Vec::new(),
         services: Vec::new(),
+        outbound: false,
         id,
     };
     {

@@ -5,16 +5,22 @@
 
 pub mod admission;
 pub mod against;
+mod agents;
 pub mod enrolment;
 mod follow;
 pub mod fork;
 pub mod founding;
+mod hearsay;
+pub mod helping;
 pub mod joining;
+mod judging;
 pub mod observing;
 pub mod peers;
 pub mod plan;
+mod probing;
 pub mod publish;
 mod pull;
+pub mod refuting;
 pub mod rounds;
 pub mod server;
 pub mod speaking;

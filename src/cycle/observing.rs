@@ -12,9 +12,11 @@ use crate::config::Config;
 use crate::error::Failure;
 use crate::host::{Host, Keep, Readers};
 use crate::journal::statement::{Observe, SEEN_MAX, Saw, Sighting};
+use crate::protocol::contact::Contact;
 use crate::protocol::member::NodeId;
 use crate::protocol::membership::Membership;
-use crate::protocol::probe::Outcome;
+use crate::protocol::registration::parse_url;
+use crate::protocol::subject::Subject;
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
 use crate::store::view::View;
@@ -45,10 +47,11 @@ pub fn receive(host: &dyn Host, config: &Config, body: &[u8]) -> Result<u64, Ref
     let name = view.fold.membership.members().map(|(id, _)| id).find(|id| **id == node);
     let path = disk.layout.observation(name.unwrap_or(&node).as_str());
     let held = disk.read(&path).map_err(unavailable)?.and_then(|bytes| read(&bytes));
-    if let Some(held) = held.filter(|held| held.ts >= told.ts) {
+    let newer = |held: &Observe| (held.ts, held.tick) >= (told.ts, told.tick);
+    if let Some(held) = held.filter(newer) {
         return Err(Refusal::Conflict(format!(
-            "stale: an observation of {node} at ts {} is here already",
-            held.ts
+            "stale: an observation of {node} at ts {} and tick {} is here already",
+            held.ts, held.tick
         )));
     }
     if let Some(folder) = path.parent() {
@@ -80,7 +83,8 @@ pub(super) struct Told<'a> {
     pub(super) tick: u64,
     pub(super) size: u64,
     pub(super) membership: &'a Membership,
-    pub(super) outcomes: &'a BTreeMap<NodeId, Outcome>,
+    pub(super) contacts: &'a BTreeMap<Subject, Contact>,
+    pub(super) health: u64,
 }
 
 /// The member's side: signs what it saw and sends it to the anchor. `Ok(false)` where no anchor
@@ -100,56 +104,70 @@ pub(super) fn send(
         ts: claims.ts,
         mode: signer.mode().to_owned(),
         tick: told.tick,
-        health: 0,
+        health: told.health,
         size: told.size,
         seen: sightings(told),
     };
     let payload = serde_json::to_value(&observe).unwrap_or_default().to_string();
     let body = signer.seal(identity, claims, (KIND, payload)).render().into_bytes();
+    let sent = post(disk, (KIND, &body), (anchors, until_boot_ms))?;
+    match sent {
+        Some(why) if !why.is_empty() => Err(Failure::failed(why)),
+        sent => Ok(sent.is_some()),
+    }
+}
+
+/// Posts a signed word to the anchor's URLs in turn: `None` where none answered, else why it was
+/// refused, or nothing.
+pub(super) fn post(
+    disk: &Disk<'_>,
+    (kind, body): (&str, &[u8]),
+    (anchors, until_boot_ms): (&[String], u64),
+) -> Result<Option<String>, Failure> {
     for url in anchors {
-        let Ok(address) = crate::protocol::registration::parse_url(url) else { continue };
+        let Ok(address) = parse_url(url) else { continue };
         let call = Call {
             method: Method::Post,
             host_header: address.authority(),
             address,
-            path: format!("/{KIND}"),
+            path: format!("/{kind}"),
             headers: vec![("Content-Type".to_owned(), "application/json".to_owned())],
-            body: body.clone(),
+            body: body.to_vec(),
             timeout: Duration::from_millis(super::server::ASK_MS),
             read: Read::Body { max: ANSWER_BYTES_MAX },
             targets: Targets::Any,
         };
         match disk.host.dial(&[call], until_boot_ms).into_iter().next() {
-            Some(Ok(reply)) if reply.status == 202 => return Ok(true),
+            Some(Ok(reply)) if reply.status < 300 => return Ok(Some(String::new())),
             Some(Ok(reply)) if reply.status < 500 => {
-                let body = String::from_utf8_lossy(&reply.body);
-                let value: serde_json::Value = serde_json::from_str(&body).unwrap_or_default();
-                let why = value.get("message").and_then(|m| m.as_str()).unwrap_or("no reason");
-                return Err(Failure::failed(format!(
-                    "{url} refused our observation with {}: {why}",
-                    reply.status
-                )));
+                let told: serde_json::Value =
+                    serde_json::from_slice(&reply.body).unwrap_or_default();
+                let why = told.get("message").and_then(|m| m.as_str()).unwrap_or("no reason");
+                let refused = format!("{url} refused our {kind} with {}: {why}", reply.status);
+                return Ok(Some(refused));
             }
             _ => {}
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// At most [`SEEN_MAX`], those who did not answer first: they are what the anchor needs to hear.
 fn sightings(told: &Told<'_>) -> Vec<Sighting> {
-    let mut seen: Vec<Sighting> = told
-        .outcomes
+    let nodes = told
+        .contacts
         .iter()
-        .filter(|(_, outcome)| !outcome.is_local())
-        .filter_map(|(id, outcome)| {
-            let member = told.membership.member(id)?;
-            let saw = match outcome {
+        .filter(|(subject, contact)| subject.service.is_none() && !contact.outcome.is_local());
+    let mut seen: Vec<Sighting> = nodes
+        .filter_map(|(subject, contact)| {
+            let member = told.membership.member(&subject.node)?;
+            let saw = match &contact.outcome {
                 outcome if outcome.is_success() => Saw::Answered,
                 outcome if outcome.was_heard() => Saw::Failed,
                 _ => Saw::Unheard,
             };
-            Some(Sighting { node: id.clone(), inc: member.standing.incarnation, saw })
+            let inc = member.standing.incarnation;
+            Some(Sighting { node: subject.node.clone(), inc, saw })
         })
         .collect();
     seen.sort_by_key(|sighting| sighting.saw == Saw::Answered);

@@ -109,9 +109,23 @@ pub fn gateway_sha256(disk: &Disk<'_>, config: &Config) -> Result<Option<String>
 /// Asks every row `GET /`, and those that answered for their configuration hash where we have one
 /// to compare. Answers come in roster order.
 pub fn ask(disk: &Disk<'_>, config: &Config, rows: &[Listed], until_boot_ms: u64) -> Vec<Heard> {
+    let answers = disk.host.dial(&probe_calls(config, rows), until_boot_ms);
+    heard_from(disk, config, rows, (answers, until_boot_ms))
+}
+
+/// The question to every row.
+pub fn probe_calls(config: &Config, rows: &[Listed]) -> Vec<Call> {
+    rows.iter().map(|listed| probe_call(config, listed)).collect()
+}
+
+/// What the answers say, configuration compared.
+pub fn heard_from(
+    disk: &Disk<'_>,
+    config: &Config,
+    rows: &[Listed],
+    (answers, until_boot_ms): (Vec<Answer>, u64),
+) -> Vec<Heard> {
     let ours = gateway_sha256(disk, config).ok().flatten();
-    let probes: Vec<Call> = rows.iter().map(|listed| probe_call(config, listed)).collect();
-    let answers = disk.host.dial(&probes, until_boot_ms);
     let mut heard: Vec<Heard> =
         rows.iter().zip(answers).map(|(listed, answer)| heard(config, listed, &answer)).collect();
     if let Some(ours) = ours {
@@ -173,7 +187,8 @@ fn address_of(listed: &Listed) -> Address {
     Address::parse(&listed.row.host, listed.row.port).expect("a roster row holds a parsed address")
 }
 
-fn call(config: &Config, address: Address, host_header: String, what: (&str, Read)) -> Call {
+/// A GET under the profile's limit.
+pub fn call(config: &Config, address: Address, host_header: String, what: (&str, Read)) -> Call {
     Call {
         method: Method::Get,
         address,

@@ -6,8 +6,11 @@
 use super::peers;
 use crate::config::Config;
 use crate::protocol::member::{Liveness, NodeId};
-use crate::protocol::membership::Membership;
+use crate::protocol::membership::{Member, Membership};
+use crate::protocol::memory::Memory;
+use crate::protocol::profile::{PROBED_OF_MANY, Profile};
 use crate::protocol::roster::{self, Listed, Roster};
+use crate::protocol::turns;
 use crate::store::disk::Disk;
 use std::collections::BTreeSet;
 
@@ -72,4 +75,33 @@ fn enrolled_rows(roster: &Roster, membership: &Membership) -> Vec<String> {
         format!("roster line {}: '{}' holds a key, its row is ignored", listed.line, listed.id)
     };
     roster.rows.iter().filter(enrolled).map(told).collect()
+}
+
+/// Keyed members whose agents are asked in this tick: all of them, or where there are too many
+/// those in doubt, some others in turn, and of the reaped one.
+pub(super) fn whom(
+    membership: &Membership,
+    own: &NodeId,
+    (memory, profile): (&mut Memory, &Profile),
+    below: &mut dyn FnMut(u64) -> u64,
+) -> Vec<NodeId> {
+    let dialled = membership.members().filter(|(id, member)| {
+        let inbound = member.enrolled && !member.outbound && !member.urls.is_empty();
+        inbound && member.standing.liveness.may_answer() && *id != own
+    });
+    let (reaped, present): (Vec<_>, Vec<_>) = dialled.partition(|(_, member)| member.reaped);
+    let mut asked: Vec<NodeId> = present.iter().map(|(id, _)| (*id).clone()).collect();
+    if asked.len() as u64 > profile.probe_all_max {
+        let doubted = |member: &Member| member.standing.liveness == Liveness::Suspect;
+        let (suspects, others): (Vec<_>, Vec<_>) =
+            present.iter().partition(|(_, member)| doubted(member));
+        let others: Vec<NodeId> = others.iter().map(|(id, _)| (*id).clone()).collect();
+        asked = suspects.iter().map(|(id, _)| (*id).clone()).collect();
+        asked.extend(turns::next(&mut memory.order, &others, PROBED_OF_MANY, below));
+    }
+    if !reaped.is_empty() {
+        let turn = usize::try_from(memory.tick).unwrap_or_default() % reaped.len();
+        asked.push(reaped[turn].0.clone());
+    }
+    asked
 }

@@ -11,6 +11,7 @@ use crate::error::{Failure, Kind};
 use crate::host::{Host, Keep, Lock, Readers};
 use crate::journal::checkpoint::open_checkpoint;
 use crate::journal::record::{Drain, Leave, Record, Register, Rotate};
+use crate::journal::statement::{INBOUND, OUTBOUND};
 use crate::protocol::registration::parse_url;
 use crate::protocol::service::Service;
 use crate::store::disk::Disk;
@@ -35,6 +36,8 @@ pub struct Offer {
     pub urls: Vec<String>,
     /// What it offers; empty keeps what the journal says.
     pub services: Vec<Service>,
+    /// Whether nobody can dial it; `None` keeps what the journal says.
+    pub outbound: Option<bool>,
 }
 
 /// What a member has to say.
@@ -154,7 +157,7 @@ impl Signer {
         }
     }
 
-    fn sign(&self, message: &[u8]) -> String {
+    pub(super) fn sign(&self, message: &[u8]) -> String {
         match self {
             Signer::Ed25519(key) => keys::sign(key, message),
             Signer::Shared(key) => keys::encode_sig(&*mac::mac(&**key, &[message])),
@@ -176,9 +179,15 @@ fn register(
     if !offer.services.is_empty() {
         identity.services.clone_from(&offer.services);
     }
+    identity.outbound = offer.outbound.unwrap_or(identity.outbound);
     identity.incarnation = identity.incarnation.raised();
     identity.store(disk)?;
-    Ok(Record::Register(Register {
+    Ok(registration(identity, (claims, mode)))
+}
+
+/// What the member says of itself as `self.json` has it.
+pub(super) fn registration(identity: &Identity, (claims, mode): (&Claims, &str)) -> Record {
+    Record::Register(Register {
         origin: identity.origin.clone(),
         node: identity.id.clone(),
         nonce: claims.nonce.clone(),
@@ -187,9 +196,9 @@ fn register(
         incarnation: identity.incarnation,
         urls: identity.urls.clone(),
         services: identity.services.clone(),
-        reach: "inbound".to_owned(),
+        reach: if identity.outbound { OUTBOUND } else { INBOUND }.to_owned(),
         tags: BTreeMap::new(),
-    }))
+    })
 }
 
 /// The next key stands on disk before it is announced, so that no crash loses it.

@@ -1,23 +1,25 @@
 //! One tick: load → plan → probe → decide → append → publish.
 
-use super::follow;
+use super::helping::below;
+use super::judging::{Judged, Seen, judge};
 use super::peers::{self, Heard};
-use super::plan::plan;
-use super::publish;
+use super::plan::{Plan, plan, whom};
+use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
-use super::sync;
+use super::{follow, publish, sync};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
 use crate::host::{Clock, Host, Keep, Lock, Readers};
-use crate::journal::record::{Evidence, Record, RosterRecord, VerdictRecord};
+use crate::protocol::address::Address;
 use crate::protocol::blind::Pulse;
 use crate::protocol::caps::withdrawals_max;
+use crate::protocol::contact::Contact;
 use crate::protocol::member::{Liveness, NodeId};
 use crate::protocol::membership::Membership;
 use crate::protocol::memory::{Beginning, Memory};
-use crate::protocol::probe::Outcome;
-use crate::protocol::roster::{self, Rejected, RosterChange};
-use crate::protocol::verdict::{Decision, Round, decide};
+use crate::protocol::roster::{Rejected, RosterChange};
+use crate::protocol::subject::Subject;
+use crate::protocol::verdict::Decision;
 use crate::store::audit::{Depth, audit};
 use crate::store::decisions::ReachChange;
 use crate::store::disk::Disk;
@@ -27,7 +29,9 @@ use crate::store::ledger::{Ledger, Mend};
 use crate::store::log_keys;
 use crate::store::rebuild;
 use crate::store::tree::ReadError;
-use crate::wire::call::{Answer, Call, Method, Read, Targets};
+use crate::store::view::View;
+use crate::wire::call::{Call, Method, Read, Targets};
+use crate::wire::health::Accusation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
@@ -47,8 +51,8 @@ pub struct Report {
     pub pulse: Pulse,
     /// What every probed row answered, in roster order.
     pub heard: Vec<Heard>,
-    /// What came of every probe, members without a row included.
-    pub outcomes: BTreeMap<NodeId, Outcome>,
+    /// What was learnt of every subject, members without a row and services included.
+    pub contacts: BTreeMap<Subject, Contact>,
     /// The table the decision was made on.
     pub membership: Membership,
     /// The decision.
@@ -78,23 +82,35 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
     };
     let config =
         &Config { own: Some(config.own.clone().unwrap_or(identity.id.clone())), ..config.clone() };
-    if !identity.is_anchor() {
-        return follow::tick(disk, config, &identity, dry_run);
-    }
+    let report = match identity.is_anchor() {
+        true => anchor_tick(disk, config, &identity, dry_run)?,
+        false => follow::tick(disk, config, &identity, dry_run)?,
+    };
+    Ok(Ended::Done(Box::new(report)))
+}
+
+/// The tick of the one that serialises.
+fn anchor_tick(
+    disk: Disk<'_>,
+    config: &Config,
+    identity: &Identity,
+    dry_run: bool,
+) -> Result<Report, Failure> {
+    let host = disk.host;
     let mend = if dry_run { Mend::No } else { Mend::Yes };
-    let mut loaded = load(disk, &identity, mend)?;
+    let mut loaded = load(disk, identity, mend)?;
     let began = host.clock();
     let deadline_ms = began.boot_ms + config.profile.deadline_ms();
-    let (pulse, memory) = loaded.memory.open(&beginning(&began), config.profile.interval_ms);
+    let (pulse, mut memory) = loaded.memory.open(&beginning(&began), config.profile.interval_ms);
 
     let plan = plan(&disk, config, &loaded.ledger.fold().membership);
     // The last quarter of the time belongs to deciding and publishing.
     let probing_ms = began.boot_ms + config.profile.deadline_ms() / 4 * 3;
-    let heard = peers::ask(&disk, config, &plan.rows, probing_ms);
-    let self_check_answered = self_check(host, config, probing_ms);
+    let learnt =
+        probe(&disk, config, (identity, &loaded.ledger, &plan), (&mut memory, probing_ms))?;
     if !dry_run {
-        let (turn, fold) = (memory.tick, loaded.ledger.fold());
         let until_boot_ms = probing_ms.min(host.clock().boot_ms + config.profile.timeout_ms);
+        let (turn, fold) = (memory.tick, loaded.ledger.fold());
         let run = sync::Run { until_boot_ms, turn, from: &[], progress: &|_, _| {} };
         sync::look_at_one(&disk, config, fold, &run)?;
     }
@@ -105,42 +121,67 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
     }
 
     let _append = lock_state(host, config)?;
-    loaded.reload_if_moved(disk, &identity, mend)?;
-    let mut membership = loaded.ledger.fold().membership.clone();
-    let changes = roster::changes(&plan.roster, &membership);
-    for (seq, change) in (loaded.ledger.tip().size..).zip(&changes) {
-        membership.list(change.clone(), seq);
-    }
-    let outcomes: BTreeMap<NodeId, Outcome> =
-        heard.iter().map(|heard| (heard.listed.id.clone(), heard.outcome.clone())).collect();
-    let decision = decide(&Round {
-        membership: &membership,
-        memory: &memory,
-        outcomes: &outcomes,
-        pulse,
-        self_check_answered,
-        profile: &config.profile,
-    });
-    refuse_over_cap(&decision, &membership)?;
-    let drafts = drafts(&changes, &decision, &heard);
-    let mut report = Report {
-        pulse,
-        heard,
-        outcomes,
-        membership,
-        decision,
-        changes,
-        reach: Vec::new(),
-        rejected: plan.roster.rejected,
-        without_roster: plan.without_roster,
-        warnings: [loaded.warnings, plan.warnings].concat(),
-        lines: drafts.len() as u64,
-        size: loaded.ledger.tip().size,
-    };
+    loaded.reload_if_moved(disk, identity, mend)?;
+    let judged =
+        judge((&disk, config, identity), &loaded.ledger, Seen { plan, learnt, memory, pulse });
+    refuse_over_cap(&judged.report.decision, &judged.report.membership)?;
+    let Judged { mut report, drafts } = judged;
+    report.warnings.splice(0..0, loaded.warnings);
     if !dry_run {
-        commit_and_publish((&disk, config, &identity), &mut loaded.ledger, drafts, &mut report)?;
+        commit_and_publish((&disk, config, identity), &mut loaded.ledger, drafts, &mut report)?;
     }
-    Ok(Ended::Done(Box::new(report)))
+    Ok(report)
+}
+
+/// Asks everybody whose turn it is.
+fn probe(
+    disk: &Disk<'_>,
+    config: &Config,
+    (identity, ledger, plan): (&Identity, &Ledger<'_>, &Plan),
+    (memory, until_boot_ms): (&mut Memory, u64),
+) -> Result<Learnt, Failure> {
+    let fold = ledger.fold();
+    let agents = whom(&fold.membership, &identity.id, (memory, &config.profile), &mut |bound| {
+        below(disk.host, bound)
+    });
+    let accusations = accusations(disk, &fold.membership, &agents)?;
+    let whom = Whom {
+        identity,
+        fold,
+        rows: &plan.rows,
+        agents: &agents,
+        accusations: &accusations,
+        in_depth: true,
+    };
+    probing::ask(disk, config, &whom, until_boot_ms)
+}
+
+/// What each doubted member is told: the line that doubts it, with its proof.
+fn accusations(
+    disk: &Disk<'_>,
+    membership: &Membership,
+    agents: &[NodeId],
+) -> Result<BTreeMap<NodeId, Accusation>, Failure> {
+    let doubted: Vec<(&NodeId, u64)> = agents
+        .iter()
+        .filter_map(|id| Some((id, membership.member(id)?)))
+        .filter(|(_, member)| {
+            matches!(member.standing.liveness, Liveness::Suspect | Liveness::Dead)
+        })
+        .map(|(id, member)| (id, member.changed_at))
+        .collect();
+    if doubted.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let view = View::open(*disk)?;
+    let ts = disk.host.clock().wall_ms / 1_000;
+    let mut accusations = BTreeMap::new();
+    for (id, seq) in doubted.into_iter().filter(|(_, seq)| *seq < view.checkpoint.size) {
+        let line = String::from_utf8_lossy(&view.line(seq)?.raw).into_owned();
+        let (c, proof) = (String::new(), view.proof(seq)?);
+        accusations.insert(id.clone(), Accusation { ts, c, line, proof });
+    }
+    Ok(accusations)
 }
 
 /// What a tick starts from.
@@ -276,46 +317,31 @@ pub(super) fn save_memory(disk: &Disk<'_>, memory: &Memory) -> Result<(), Failur
     disk.put(&disk.layout.tick(), &bytes, (Keep::Durable, Readers::Usual))
 }
 
-pub(super) fn self_check(host: &dyn Host, config: &Config, until_boot_ms: u64) -> bool {
-    let calls: Vec<Call> = config
-        .self_check
-        .iter()
-        .map(|address| Call {
-            method: Method::Get,
-            address: address.clone(),
-            path: "/".to_owned(),
-            host_header: address.authority(),
-            headers: Vec::new(),
-            body: Vec::new(),
-            timeout: Duration::from_millis(config.profile.timeout_ms),
-            read: Read::Head,
-            targets: Targets::Any,
-        })
-        .collect();
-    let heard = |answer: &Answer| answer.as_ref().map_or_else(|fault| fault.heard(), |_| true);
-    host.dial(&calls, until_boot_ms).iter().any(heard)
+/// The questions to targets that tell whether our own network works.
+pub(super) fn self_check_calls(config: &Config) -> Vec<Call> {
+    let timeout = Duration::from_millis(config.profile.timeout_ms);
+    let call = |address: &Address| Call {
+        method: Method::Get,
+        address: address.clone(),
+        path: "/".to_owned(),
+        host_header: address.authority(),
+        headers: Vec::new(),
+        body: Vec::new(),
+        timeout,
+        read: Read::Head,
+        targets: Targets::Any,
+    };
+    config.self_check.iter().map(call).collect()
 }
 
 /// Law 6 once more where lines are written: the rule that decides and the one that checks are two.
 fn refuse_over_cap(decision: &Decision, membership: &Membership) -> Result<(), Failure> {
     let dead = decision.verdicts.iter().filter(|v| v.to.liveness == Liveness::Dead).count();
     let most = withdrawals_max(membership.routable());
-    if dead <= most {
+    if dead <= most || decision.losses_accepted {
         return Ok(());
     }
     Err(Failure::failed(format!(
         "{dead} deaths in one tick, the cap is {most}; nothing was written"
     )))
-}
-
-/// Roster changes first: a verdict may concern a row that enters in this tick.
-fn drafts(changes: &[RosterChange], decision: &Decision, heard: &[Heard]) -> Vec<Draft> {
-    let listed = changes.iter().map(|change| Record::Roster(RosterRecord::from(change.clone())));
-    let judged = decision.verdicts.iter().filter_map(|verdict| {
-        let seen = heard.iter().find(|heard| heard.listed.id == verdict.node)?;
-        let target = format!("{}:{}", seen.listed.row.host, seen.listed.row.port);
-        let evidence = Evidence { target, probe: seen.outcome.clone() };
-        Some(Record::Verdict(VerdictRecord::new(verdict.clone(), decision.memory.tick, evidence)))
-    });
-    listed.chain(judged).map(Draft::from).collect()
 }

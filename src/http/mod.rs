@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | `router` | which path answers what, from files alone |
 //! | `page` | the status page |
+//! | `health` | the agent's own word, signed for whoever asks with a challenge |
 //! | `status` | refusals and failures → HTTP statuses, the only place |
 //! | `message` | the request and response a handler sees |
 //! | `target` | path and query, decoded once (pure) |
@@ -23,6 +24,7 @@
 pub mod accept;
 mod connection;
 pub mod gate;
+mod health;
 pub mod listen;
 pub mod message;
 mod pace;

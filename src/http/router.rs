@@ -2,9 +2,9 @@
 //! what lies under the published checkpoint is shown. Writes are signed and go through `cycle`.
 
 use super::message::{Method, Problem, Request, Response};
-use super::{page, status};
+use super::{health, page, status};
 use crate::config::Config;
-use crate::cycle::{admission, enrolment, observing, peers};
+use crate::cycle::{admission, enrolment, helping, observing, peers};
 use crate::error::{Failure, Kind};
 use crate::host::Host;
 use crate::journal::bundle::Bundle;
@@ -13,10 +13,8 @@ use crate::journal::merkle::Hash;
 use crate::journal::page::PAGE_BYTES_MAX;
 use crate::journal::tile::Tile;
 use crate::protocol::member::NodeId;
-use crate::protocol::memory::Memory;
 use crate::store::audit::{Depth, audit};
 use crate::store::disk::Disk;
-use crate::store::identity::Identity;
 use crate::store::pages;
 use crate::store::view::{Published, View};
 use crate::wire::psv::PeerStatus;
@@ -52,12 +50,19 @@ pub fn answer(face: &Face<'_>, request: &Request) -> Response {
 /// Signed writes: the path names the kind, and the kind is part of what was signed, so a body for
 /// one path is worth nothing on another.
 fn write(face: &Face<'_>, request: &Request) -> Response {
+    let (host, config, body) = (face.host, face.config, request.body.as_slice());
     let kind = request.path.strip_prefix('/').unwrap_or_default();
-    if kind == "observe" {
-        return match observing::receive(face.host, face.config, &request.body) {
-            Ok(tick) => Response::json(&json!({ "tick": tick })).status(202),
-            Err(refusal) => status::refusal(&refusal),
-        };
+    let told = match kind {
+        "observe" => Some(
+            observing::receive(host, config, body)
+                .map(|tick| Response::json(&json!({ "tick": tick })).status(202)),
+        ),
+        "q/health" => Some(health::accused(face, body)),
+        "q/ping-req" => Some(helping::help(host, config, body).map(|told| Response::json(&told))),
+        _ => None,
+    };
+    if let Some(told) = told {
+        return told.unwrap_or_else(|refusal| status::refusal(&refusal));
     }
     let done = match kind {
         "enroll" => enrolment::enroll(face.host, face.config, &request.body),
@@ -83,7 +88,7 @@ fn read(face: &Face<'_>, request: &Request) -> Response {
     let disk = Disk { host: face.host, layout: &face.config.layout };
     let answered = match request.path.as_str() {
         "/" => page::status(face, disk),
-        "/q/health" => Ok(health(face, disk)),
+        "/q/health" => health::plain(face, disk, request.param("c")),
         "/q/peers" => peers_status(face, disk, request),
         "/head" => head(disk),
         "/routes" => stored(disk, &face.config.layout.routes(), "no map published yet"),
@@ -100,29 +105,6 @@ fn read(face: &Face<'_>, request: &Request) -> Response {
             .hint("/ /q/health /q/peers /head /routes /nodes /sync /root /checkpoint /verify /proof /consistency /tile/..")),
     };
     answered.unwrap_or_else(|failure| status::failure(&failure))
-}
-
-/// `/q/health`: always 200 while we can answer at all; what is not known is null. It is what peers
-/// wait for, so nothing in it grows with the journal.
-fn health(face: &Face<'_>, disk: Disk<'_>) -> Response {
-    let published = Published::read(&disk).ok();
-    let identity = Identity::load(&disk).ok().flatten();
-    let memory: Option<Memory> = disk
-        .read(&face.config.layout.tick())
-        .ok()
-        .flatten()
-        .and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    Response::json(&json!({
-        "node": face.config.own.as_ref().or(identity.as_ref().map(|identity| &identity.id)),
-        "status": "ok",
-        "version": env!("CARGO_PKG_VERSION"),
-        "config_sha256": peers::gateway_sha256(&disk, face.config).ok().flatten(),
-        "incarnation": identity.as_ref().map(|identity| identity.incarnation),
-        "size": published.as_ref().map(|published| published.checkpoint.size),
-        "head": published.as_ref().and_then(|published| published.head(&disk)),
-        "tick": memory.map(|memory| memory.tick),
-        "ts": face.host.clock().wall_ms / 1_000,
-    }))
 }
 
 /// `/q/peers`: the status file, read afresh each time.

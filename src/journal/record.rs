@@ -5,8 +5,10 @@
 
 use super::line::{Line, VERSION};
 use super::merkle::Hash;
+use super::statement::OUTBOUND;
 pub use super::statement::{Drain, Leave, Register, Rotate};
 use crate::auth::pae;
+use crate::protocol::contact::Help;
 use crate::protocol::member::{INTEGER_MAX, Incarnation, Liveness, NodeId, Standing};
 use crate::protocol::membership::Registration;
 use crate::protocol::probe::Outcome;
@@ -122,6 +124,9 @@ pub struct RosterRecord {
 pub struct VerdictRecord {
     /// Whom it concerns.
     pub node: NodeId,
+    /// Which of its services; absent where the node itself is judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service: Option<ServiceName>,
     /// At which incarnation.
     pub inc: Incarnation,
     /// Liveness before.
@@ -152,8 +157,35 @@ pub struct VerdictRecord {
 pub struct Evidence {
     /// The address that was probed.
     pub target: String,
-    /// The anchor's own probe.
-    pub probe: Outcome,
+    /// The anchor's own probe; absent where it did not ask.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub probe: Option<Outcome>,
+    /// What helpers said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub helped: Vec<Help>,
+    /// Everybody who failed to reach it, the anchor included.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accusers: Vec<NodeId>,
+    /// Signed observations that accuse it, verbatim, as many as fit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observations: Vec<String>,
+    /// SHA-256 of those that did not fit.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub observation_hashes: Vec<Hash>,
+}
+
+/// `reap`: a member was dead for so long that it no longer counts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reap {
+    /// Whom it concerns.
+    pub node: NodeId,
+    /// At which incarnation.
+    pub inc: Incarnation,
+    /// Executed ticks in which it was dead.
+    pub ticks: u64,
+    /// Executed tick number.
+    pub tick: u64,
 }
 
 /// A line's meaning.
@@ -181,6 +213,8 @@ pub enum Record {
     Roster(RosterRecord),
     /// See [`VerdictRecord`].
     Verdict(VerdictRecord),
+    /// See [`Reap`].
+    Reap(Reap),
     /// A kind or version this program does not fold.
     Unknown,
 }
@@ -212,6 +246,7 @@ impl Record {
             "revoke" => read(payload).map(Record::Revoke),
             "roster" => read(payload).map(Record::Roster),
             "verdict" => read(payload).map(Record::Verdict),
+            "reap" => read(payload).map(Record::Reap),
             _ => None,
         }
     }
@@ -230,6 +265,7 @@ impl Record {
             Record::Revoke(_) => "revoke",
             Record::Roster(_) => "roster",
             Record::Verdict(_) => "verdict",
+            Record::Reap(_) => "reap",
             Record::Unknown => "unknown",
         }
     }
@@ -248,6 +284,7 @@ impl Record {
             Record::Revoke(revoke) => write(revoke),
             Record::Roster(roster) => write(roster),
             Record::Verdict(verdict) => write(verdict),
+            Record::Reap(reap) => write(reap),
             Record::Unknown => "{}".to_owned(),
         }
     }
@@ -265,6 +302,7 @@ impl Record {
             Record::Revoke(revoke) => Some(&revoke.node),
             Record::Roster(roster) => Some(&roster.node),
             Record::Verdict(verdict) => Some(&verdict.node),
+            Record::Reap(reap) => Some(&reap.node),
             Record::Anchor(_) | Record::Unknown => None,
         }
     }
@@ -289,6 +327,7 @@ impl From<Register> for Registration {
             incarnation: register.incarnation,
             urls: register.urls,
             services: register.services,
+            outbound: register.reach == OUTBOUND,
         }
     }
 }
@@ -297,7 +336,8 @@ impl VerdictRecord {
     /// The record of a verdict reached in `tick` on this evidence.
     pub fn new(verdict: Verdict, tick: u64, evidence: Evidence) -> Self {
         VerdictRecord {
-            node: verdict.node,
+            node: verdict.subject.node,
+            service: verdict.subject.service,
             inc: verdict.to.incarnation,
             from: verdict.from,
             to: verdict.to.liveness,

@@ -96,7 +96,13 @@ impl Fold {
             }
             Record::Revoke(revoke) => self.revoke(&revoke.node, seq),
             Record::Roster(roster) => membership.list(roster.into(), seq),
-            Record::Verdict(verdict) => membership.judge(&verdict.node, verdict.standing(), seq),
+            Record::Verdict(verdict) => match &verdict.service {
+                Some(service) => {
+                    membership.judge_service(&verdict.node, service, (verdict.to, seq));
+                }
+                None => membership.judge(&verdict.node, verdict.standing(), seq),
+            },
+            Record::Reap(reap) => membership.reap(&reap.node, seq),
             Record::Unknown => self.not_understood += 1,
         }
     }

@@ -6,6 +6,11 @@ use crate::protocol::service::Service;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// The usual `reach`: others can dial the member.
+pub const INBOUND: &str = "inbound";
+/// The `reach` of a member that nobody can dial.
+pub const OUTBOUND: &str = "outbound";
+
 /// `register`: SWIM's alive message, signed by the member over this payload.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -2,6 +2,8 @@
 
 use super::member::NodeId;
 use super::membership::Membership;
+use super::service::Service;
+use super::subject::Subject;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -17,16 +19,19 @@ pub struct Heirs {
     pub no_heir: Vec<String>,
 }
 
-/// Heirs of `node`, once `gone` (itself included) are out of the map.
-pub fn of(node: &NodeId, gone: &[&NodeId], membership: &Membership) -> Heirs {
+/// Heirs of a node, or of one of its services, once the nodes in `gone` are out of the map.
+pub fn of(subject: &Subject, gone: &[&NodeId], membership: &Membership) -> Heirs {
     let mut heirs = Heirs::default();
-    let Some(member) = membership.member(node) else {
+    let Some(member) = membership.member(&subject.node) else {
         return heirs;
     };
-    for service in member.offers() {
+    let concerned =
+        |offer: &Service| subject.service.as_ref().is_none_or(|name| *name == offer.name);
+    for service in member.offers().into_iter().filter(concerned) {
         let others: Vec<NodeId> = membership
             .members()
-            .filter(|(id, other)| !gone.contains(id) && other.standing.liveness.is_routable())
+            .filter(|(id, _)| !gone.contains(id) && **id != subject.node)
+            .filter(|(_, other)| other.liveness_of(&service.name).is_routable())
             .filter(|(_, other)| other.offers().iter().any(|offer| offer.name == service.name))
             .map(|(id, _)| id.clone())
             .collect();

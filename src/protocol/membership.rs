@@ -28,6 +28,15 @@ pub struct Member {
     /// Asked to be given no new traffic: until that second, or until it says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drained>,
+    /// Nobody can dial it: it lives by its own observations.
+    #[serde(default)]
+    pub outbound: bool,
+    /// Services that were doubted while the node was not, and since which line.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub doubted: BTreeMap<ServiceName, Doubt>,
+    /// Dead for so long that it no longer counts; still dialled from time to time.
+    #[serde(default)]
+    pub reaped: bool,
     /// Whether it has registered since its key was enrolled.
     pub registered: bool,
     /// `seq` of the newest line about it.
@@ -45,6 +54,9 @@ impl Member {
             changed_at: seq,
             died_at: None,
             drain: None,
+            outbound: false,
+            doubted: BTreeMap::new(),
+            reaped: false,
             registered: false,
             last_line: seq,
         }
@@ -66,11 +78,34 @@ impl Member {
         vec![Service { name, url: address.url(""), weight: 1, check: None, expect: None }]
     }
 
+    /// How alive one of its services is: the worse of the node and the service.
+    pub fn liveness_of(&self, service: &ServiceName) -> Liveness {
+        let doubt = self.doubted.get(service).map_or(Liveness::Alive, |doubt| doubt.liveness);
+        self.standing.liveness.max(doubt)
+    }
+
+    /// `seq` of the line since which one of its services is dead.
+    pub fn service_died_at(&self, service: &ServiceName) -> Option<u64> {
+        let doubt = self.doubted.get(service).filter(|doubt| doubt.liveness == Liveness::Dead);
+        self.died_at.max(doubt.map(|doubt| doubt.since))
+    }
+
     fn stand(&mut self, standing: Standing, seq: u64) {
+        self.reaped = self.reaped && standing.liveness == Liveness::Dead;
         self.standing = standing;
         self.changed_at = seq;
         self.died_at = (standing.liveness == Liveness::Dead).then_some(seq);
     }
+}
+
+/// Doubt about one service of a node that is not doubted itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Doubt {
+    /// Suspect or dead.
+    pub liveness: Liveness,
+    /// `seq` of the line that says so.
+    pub since: u64,
 }
 
 /// How long a member drains.
@@ -104,6 +139,8 @@ pub struct Registration {
     pub urls: Vec<String>,
     /// What it offers.
     pub services: Vec<Service>,
+    /// Whether nobody can dial it.
+    pub outbound: bool,
 }
 
 /// All members, ordered by id.
@@ -127,7 +164,8 @@ impl Membership {
     /// Members and rows that are neither gone nor revoked: the `n` of the suspicion formula.
     pub fn present(&self) -> usize {
         let gone = [Liveness::Left, Liveness::Revoked];
-        self.members.values().filter(|member| !gone.contains(&member.standing.liveness)).count()
+        let counts = |member: &&Member| !gone.contains(&member.standing.liveness) && !member.reaped;
+        self.members.values().filter(counts).count()
     }
 
     /// Nodes and rows alive or suspect: the `n` of law 6.
@@ -161,6 +199,9 @@ impl Membership {
         }
         member.urls = told.urls;
         member.services = told.services;
+        member.outbound = told.outbound;
+        let offered = |name: &ServiceName| member.services.iter().any(|held| held.name == *name);
+        member.doubted.retain(|name, _| offered(name));
         member.registered = true;
         if member.standing.superseded_by(standing) {
             member.stand(standing, seq);
@@ -189,6 +230,33 @@ impl Membership {
         }
         if member.standing.superseded_by(standing) {
             member.stand(standing, seq);
+        }
+    }
+
+    /// The anchor judged one service of a node.
+    pub fn judge_service(
+        &mut self,
+        node: &NodeId,
+        service: &ServiceName,
+        (liveness, seq): (Liveness, u64),
+    ) {
+        let Some(member) = self.members.get_mut(node) else {
+            return;
+        };
+        member.last_line = seq;
+        if matches!(liveness, Liveness::Suspect | Liveness::Dead) {
+            member.doubted.insert(service.clone(), Doubt { liveness, since: seq });
+        } else {
+            member.doubted.remove(service);
+        }
+    }
+
+    /// A dead member no longer counts.
+    pub fn reap(&mut self, node: &NodeId, seq: u64) {
+        let dead = |member: &&mut Member| member.standing.liveness == Liveness::Dead;
+        if let Some(member) = self.members.get_mut(node).filter(dead) {
+            member.last_line = seq;
+            member.reaped = true;
         }
     }
 

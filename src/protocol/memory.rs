@@ -6,8 +6,9 @@
 use super::blind::{GAPS_KEPT, Gap, Pulse, pulse};
 use super::member::NodeId;
 use super::reach::Reach;
+use super::subject::Subject;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The contents of `tick.json`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -27,8 +28,23 @@ pub struct Memory {
     pub grace: bool,
     /// Blind ticks in a row.
     pub blind_ticks: u64,
-    /// Executed healthy ticks in which a suspect failed its probe.
-    pub suspects: BTreeMap<NodeId, u64>,
+    /// What is known against each suspect.
+    pub suspects: BTreeMap<Subject, Suspicion>,
+    /// How much this observer distrusts itself, 0 to 8.
+    #[serde(default)]
+    pub health: u64,
+    /// Executed healthy ticks in which a member was dead.
+    #[serde(default)]
+    pub dead: BTreeMap<NodeId, u64>,
+    /// The newest observation of each member: its ts, and our tick in which it was new.
+    #[serde(default)]
+    pub observed: BTreeMap<NodeId, Observed>,
+    /// The rest of the round in which members are probed where there are too many.
+    #[serde(default)]
+    pub order: Vec<NodeId>,
+    /// An operator takes the losses for real: no cap and no blindness until no suspect is left.
+    #[serde(default)]
+    pub accept_loss: bool,
     /// Generation of the last route map.
     pub generation: u64,
     /// On a node: what cannot be reached from here.
@@ -37,6 +53,28 @@ pub struct Memory {
     /// On a node: ticks in a row in which no anchor answered.
     #[serde(default)]
     pub anchor_away: u64,
+}
+
+/// What is known against one suspect.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Suspicion {
+    /// Executed healthy ticks in which it failed.
+    pub ticks: u64,
+    /// Everybody who failed to reach it, ourselves included.
+    pub accusers: BTreeSet<NodeId>,
+}
+
+/// When a member last spoke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Observed {
+    /// The observation's own time, in seconds since 1970.
+    pub ts: u64,
+    /// The member's own tick.
+    pub theirs: u64,
+    /// Our tick in which it was new.
+    pub tick: u64,
 }
 
 /// The instant a tick began.

@@ -6,7 +6,9 @@
 pub mod address;
 pub mod blind;
 pub mod caps;
+pub mod contact;
 pub mod failover;
+pub mod health;
 pub mod heirs;
 pub mod member;
 pub mod membership;
@@ -18,5 +20,7 @@ pub mod registration;
 pub mod roster;
 pub mod route;
 pub mod service;
+pub mod subject;
 pub mod suspicion;
+pub mod turns;
 pub mod verdict;

@@ -22,8 +22,19 @@ pub struct Profile {
     pub accusers: u64,
     /// Fixes the suspicion length in ticks, whatever the formula says.
     pub suspicion_ticks: Option<u64>,
+    /// Helpers asked when a probe fails (SWIM's k): at 5 % loss three make a false suspicion a
+    /// thousand times rarer than none, a fourth no longer pays.
+    pub helpers: u64,
+    /// Up to so many keyed members all are probed each tick; above it three.
+    pub probe_all_max: u64,
+    /// Dead ticks after which a member no longer counts; three days of ticks.
+    pub reap_ticks: u64,
 }
 
+/// Targets of one tick above [`Profile::probe_all_max`].
+pub const PROBED_OF_MANY: usize = 3;
+/// Three days.
+const REAP_MS: u64 = 3 * 86_400_000;
 /// Longest accepted interval: one day.
 pub const INTERVAL_MS_MAX: u64 = 86_400_000;
 
@@ -46,6 +57,9 @@ impl Profile {
             beta,
             accusers: 3,
             suspicion_ticks: None,
+            helpers: 3,
+            probe_all_max: 20,
+            reap_ticks: REAP_MS / if interval_ms == 0 { 30_000 } else { interval_ms },
         }
     }
 
@@ -72,6 +86,15 @@ impl Profile {
         }
         if !(1.0..=100.0).contains(&self.alpha) || !(1.0..=100.0).contains(&self.beta) {
             return Err(format!("alpha {} and beta {}, expected 1 to 100", self.alpha, self.beta));
+        }
+        if self.helpers > 16 || self.probe_all_max > 1_000 {
+            return Err(format!(
+                "helpers {} and probe_all_max {}, expected at most 16 and 1000",
+                self.helpers, self.probe_all_max
+            ));
+        }
+        if self.reap_ticks == 0 {
+            return Err("reap_ticks 0 would forget the dead at once, expected 1 or more".to_owned());
         }
         if self.suspicion_ticks == Some(0) {
             return Err("suspicion_ticks 0 would skip suspicion, expected 1 or more".to_owned());

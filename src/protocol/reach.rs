@@ -5,9 +5,10 @@
 //! reach: then its own map does without, within the caps of law 6, and the journal is untouched.
 
 use super::caps::withdrawals_max;
+use super::contact::{Contact, Sign};
 use super::member::NodeId;
 use super::membership::Membership;
-use super::probe::Outcome;
+use super::subject::Subject;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,8 +27,8 @@ pub struct Reach {
 pub struct Sight<'a> {
     /// The table, for the cap and to forget who has gone.
     pub membership: &'a Membership,
-    /// What the probes said; members not probed are absent.
-    pub outcomes: &'a BTreeMap<NodeId, Outcome>,
+    /// What was learnt; members not asked are absent.
+    pub contacts: &'a BTreeMap<Subject, Contact>,
     /// Whether failures count: a counted tick that is not blind.
     pub counts: bool,
     /// Silent ticks after which a member is unreachable from here.
@@ -46,13 +47,18 @@ impl Reach {
         let mut next = self.clone();
         next.silent.retain(|id, _| routable(id));
         next.unreachable.retain(|id| routable(id));
-        for (id, outcome) in sight.outcomes {
-            if outcome.is_success() {
-                next.silent.remove(id);
-                next.unreachable.remove(id);
-            } else if sight.counts && !outcome.is_local() && routable(id) {
-                let silent = next.silent.entry(id.clone()).or_insert(0);
-                *silent = silent.saturating_add(1);
+        for (subject, contact) in sight.contacts.iter().filter(|(s, _)| s.service.is_none()) {
+            let id = &subject.node;
+            match contact.sign() {
+                Sign::Good => {
+                    next.silent.remove(id);
+                    next.unreachable.remove(id);
+                }
+                Sign::Bad if sight.counts && routable(id) => {
+                    let silent = next.silent.entry(id.clone()).or_insert(0);
+                    *silent = silent.saturating_add(1);
+                }
+                Sign::Bad | Sign::Neither => {}
             }
         }
         let mut due: Vec<(&NodeId, u64)> = next
@@ -76,6 +82,7 @@ impl Reach {
 mod tests {
     use super::*;
     use crate::protocol::member::Incarnation;
+    use crate::protocol::probe::Outcome;
     use crate::protocol::roster::{RosterChange, Row};
 
     fn id(name: &str) -> NodeId {
@@ -98,9 +105,9 @@ mod tests {
         membership
     }
 
-    fn silent(names: &[&str]) -> BTreeMap<NodeId, Outcome> {
+    fn silent(names: &[&str]) -> BTreeMap<Subject, Contact> {
         let failed = Outcome::Failed { reason: "timeout".into(), heard: false, ms: 1 };
-        names.iter().map(|name| (id(name), failed.clone())).collect()
+        names.iter().map(|name| (Subject::node(&id(name)), failed.clone().into())).collect()
     }
 
     #[test]
@@ -108,14 +115,17 @@ mod tests {
         let membership = table(&["a", "b", "c"]);
         let outcomes = silent(&["a"]);
         let sight =
-            Sight { membership: &membership, outcomes: &outcomes, counts: true, ticks_max: 3 };
+            Sight { membership: &membership, contacts: &outcomes, counts: true, ticks_max: 3 };
         let mut reach = Reach::default();
         for tick in 1..=3 {
             reach = reach.after(&sight);
             assert_eq!(reach.unreachable.contains(&id("a")), tick == 3, "tick {tick}");
         }
-        let answered = BTreeMap::from([(id("a"), Outcome::Answered { http: 200, ms: 1 })]);
-        reach = reach.after(&Sight { outcomes: &answered, ..sight });
+        let answered = BTreeMap::from([(
+            Subject::node(&id("a")),
+            Outcome::Answered { http: 200, ms: 1 }.into(),
+        )]);
+        reach = reach.after(&Sight { contacts: &answered, ..sight });
         assert_eq!(reach, Reach::default());
     }
 
@@ -124,7 +134,7 @@ mod tests {
         let membership = table(&["a", "b", "c"]);
         let outcomes = silent(&["a", "b", "c"]);
         let sight =
-            Sight { membership: &membership, outcomes: &outcomes, counts: false, ticks_max: 1 };
+            Sight { membership: &membership, contacts: &outcomes, counts: false, ticks_max: 1 };
         assert_eq!(Reach::default().after(&sight), Reach::default());
         let one = Reach::default().after(&Sight { counts: true, ..sight });
         assert_eq!(one.unreachable.len(), 1);
@@ -140,7 +150,7 @@ mod tests {
         let membership = table(&["a"]);
         let outcomes = BTreeMap::new();
         let sight =
-            Sight { membership: &membership, outcomes: &outcomes, counts: true, ticks_max: 1 };
+            Sight { membership: &membership, contacts: &outcomes, counts: true, ticks_max: 1 };
         assert_eq!(reach.after(&sight), Reach::default());
     }
 }

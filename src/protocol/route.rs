@@ -56,7 +56,7 @@ fn within_reach(rows: Vec<Route>, unreachable: &BTreeSet<NodeId>) -> Vec<Route> 
 fn service_rows(offers: Vec<(&NodeId, &Member, Service)>, now_s: u64) -> Vec<Route> {
     let usable: Vec<Route> = offers
         .iter()
-        .filter(|(_, member, _)| member.standing.liveness.is_routable())
+        .filter(|(_, member, offer)| member.liveness_of(&offer.name).is_routable())
         .map(|offer| route(offer, now_s))
         .collect();
     if !usable.is_empty() {
@@ -65,8 +65,8 @@ fn service_rows(offers: Vec<(&NodeId, &Member, Service)>, now_s: u64) -> Vec<Rou
     // Law 6: an empty backend table is a worse answer than the member that died last.
     offers
         .iter()
-        .filter(|(_, member, _)| member.standing.liveness == Liveness::Dead)
-        .max_by_key(|(_, member, _)| member.died_at)
+        .filter(|(_, member, offer)| member.liveness_of(&offer.name) == Liveness::Dead)
+        .max_by_key(|(_, member, offer)| member.service_died_at(&offer.name))
         .map(|offer| Route { no_heir: true, ..route(offer, now_s) })
         .into_iter()
         .collect()
@@ -78,7 +78,7 @@ fn route((id, member, offer): &(&NodeId, &Member, Service), now_s: u64) -> Route
         node: (*id).clone(),
         url: offer.url.clone(),
         weight: offer.weight,
-        liveness: member.standing.liveness,
+        liveness: member.liveness_of(&offer.name),
         incarnation: member.standing.incarnation,
         no_heir: false,
         drain: member.drain.is_some_and(|drain| drain.holds_at(now_s)),

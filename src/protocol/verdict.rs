@@ -1,29 +1,38 @@
 //! The decision of one tick: who becomes suspect, who dies, who is back.
 //!
-//! Intuition: a failed probe opens a suspicion, further failed probes in executed healthy ticks
-//! age it, one answer closes it. Death waits until the suspicion is old enough and the cap of
-//! law 6 has room; a blind, early or grace tick ages and accuses nobody.
+//! Intuition: a failed question opens a suspicion, further failed ones in executed healthy ticks
+//! age it, one answer stops its clock. Others who fail too make it shorter. Death waits until the
+//! suspicion is old enough and the cap of law 6 has room; a blind, early or grace tick ages and
+//! accuses nobody. A keyed member comes back by its own signed incarnation alone.
 
 use super::blind::{self, BlindSpell, Pulse};
 use super::caps::withdrawals_max;
+use super::contact::{Contact, Sign};
+use super::health;
 use super::heirs::{self, Heirs};
 use super::member::{Liveness, NodeId, Standing};
 use super::membership::{Member, Membership};
-use super::memory::Memory;
-use super::probe::Outcome;
+use super::memory::{Memory, Suspicion};
 use super::profile::Profile;
+use super::subject::Subject;
 use super::suspicion;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Everything one decision depends on.
 #[derive(Clone, Copy, Debug)]
 pub struct Round<'a> {
-    /// The table at the tick's start, roster changes applied.
+    /// Who decides.
+    pub own: &'a NodeId,
+    /// The table at the tick's start, roster changes and refutations applied.
     pub membership: &'a Membership,
     /// Memory as opened for this tick.
     pub memory: &'a Memory,
-    /// What the probes said; members not probed are absent.
-    pub outcomes: &'a BTreeMap<NodeId, Outcome>,
+    /// What was learnt of each subject; those not asked are absent.
+    pub contacts: &'a BTreeMap<Subject, Contact>,
+    /// Healthy members that lately failed to reach a node at its incarnation.
+    pub accusers: &'a BTreeMap<NodeId, BTreeSet<NodeId>>,
+    /// What others say where we hear too little.
+    pub witnesses: Witnesses,
     /// What kind of tick this is.
     pub pulse: Pulse,
     /// Whether a configured `self_check` target answered.
@@ -32,14 +41,25 @@ pub struct Round<'a> {
     pub profile: &'a Profile,
 }
 
+/// Keyed members that were heard and have told what they see.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Witnesses {
+    /// Those that can be asked at all.
+    pub askable: u64,
+    /// Those that miss most of whom we miss.
+    pub agreeing: u64,
+}
+
 /// The rule a verdict was reached by, as its line names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rule {
-    /// Alive, and this tick's probe failed.
+    /// Alive, and this tick's question failed.
     ProbeFailed,
+    /// Alive and not asked by us, and others failed to reach it.
+    Accused,
     /// Suspect for long enough without an answer.
     SuspicionExpired,
-    /// Doubted, and this tick's probe was answered.
+    /// Doubted, and this tick's question was answered.
     Answered,
 }
 
@@ -48,6 +68,7 @@ impl Rule {
     pub fn name(self) -> &'static str {
         match self {
             Rule::ProbeFailed => "probe-failed",
+            Rule::Accused => "accused",
             Rule::SuspicionExpired => "suspicion-expired",
             Rule::Answered => "answered",
         }
@@ -57,8 +78,8 @@ impl Rule {
 /// One change of standing, to become a `verdict` line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
-    /// Whom it concerns.
-    pub node: NodeId,
+    /// Whom or what it concerns.
+    pub subject: Subject,
     /// Its liveness before.
     pub from: Liveness,
     /// Its standing from now on.
@@ -69,6 +90,8 @@ pub struct Verdict {
     pub waited: u64,
     /// Failed healthy ticks the rule asks for.
     pub needed: u64,
+    /// Everybody who failed to reach it.
+    pub accusers: BTreeSet<NodeId>,
     /// Who takes over, on death.
     pub heirs: Heirs,
 }
@@ -78,8 +101,12 @@ pub struct Verdict {
 pub struct Decision {
     /// Changes in the order they are written.
     pub verdicts: Vec<Verdict>,
-    /// Members whose death is due and held back by the cap.
-    pub held: Vec<NodeId>,
+    /// Subjects whose death is due and held back by the cap.
+    pub held: Vec<Subject>,
+    /// Members dead for so long that they no longer count.
+    pub reaped: Vec<NodeId>,
+    /// Whether an operator took the losses for real, so that no cap held.
+    pub losses_accepted: bool,
     /// Whether this tick could not trust its own ears.
     pub blind: bool,
     /// The memory the next tick starts from.
@@ -90,7 +117,8 @@ pub struct Decision {
 pub fn decide(round: &Round<'_>) -> Decision {
     let silent = round.pulse != Pulse::Grace && hears_too_little(round);
     let spell = if silent { round.memory.blind_ticks.saturating_add(1) } else { 0 };
-    let spell_over = silent && blind::spell_ends(&blind_spell(round, spell));
+    let spell_over =
+        silent && (round.memory.accept_loss || blind::spell_ends(&blind_spell(round, spell)));
     let blind = silent && !spell_over;
     let accuses = !blind && round.pulse != Pulse::Grace;
     // Ticks spent blind count once the blindness is believed.
@@ -98,21 +126,34 @@ pub fn decide(round: &Round<'_>) -> Decision {
 
     let mut memory = round.memory.clone();
     memory.blind_ticks = if blind { spell } else { 0 };
-    let mut decision = Decision { verdicts: Vec::new(), held: Vec::new(), blind, memory };
+    if round.pulse != Pulse::Early {
+        memory.health = health::after(memory.health, round.contacts, (blind, false));
+    }
+    let mut decision = Decision {
+        verdicts: Vec::new(),
+        held: Vec::new(),
+        reaped: Vec::new(),
+        losses_accepted: round.memory.accept_loss,
+        blind,
+        memory,
+    };
     recover(round, &mut decision);
     if accuses {
         age_suspects(round, &mut decision, credit);
         bury(round, &mut decision);
         suspect(round, &mut decision, credit);
+        age_dead(round, &mut decision);
     }
     forget_settled(round, &mut decision);
+    decision.memory.accept_loss &= blind || !decision.memory.suspects.is_empty();
     decision
 }
 
 fn hears_too_little(round: &Round<'_>) -> bool {
-    let alive = probed(round)
-        .filter(|(_, member, _)| member.standing.liveness == Liveness::Alive)
-        .map(|(_, _, outcome)| outcome);
+    let alive = asked(round)
+        .filter(|asked| asked.subject.service.is_none())
+        .filter(|asked| asked.standing.liveness == Liveness::Alive)
+        .map(|asked| &asked.contact.outcome);
     blind::is_blind(alive, round.self_check_answered)
 }
 
@@ -121,40 +162,74 @@ fn blind_spell(round: &Round<'_>, ticks: u64) -> BlindSpell {
     BlindSpell {
         ticks,
         suspicion_ticks_max: suspicion::ticks_max(round.profile, members),
-        agreeing: 0,
-        askable: 0,
-        some_peer_heard: round.outcomes.values().any(Outcome::was_heard),
+        agreeing: round.witnesses.agreeing,
+        askable: round.witnesses.askable,
+        some_peer_heard: round.contacts.values().any(|contact| contact.outcome.was_heard()),
         members,
     }
 }
 
-/// Members with an outcome of this tick, by id.
-fn probed<'a>(round: &Round<'a>) -> impl Iterator<Item = (&'a NodeId, &'a Member, &'a Outcome)> {
-    let membership = round.membership;
-    round
-        .outcomes
-        .iter()
-        .filter_map(move |(id, outcome)| membership.member(id).map(|member| (id, member, outcome)))
+/// A subject that this tick learnt something of.
+struct Asked<'a> {
+    subject: &'a Subject,
+    member: &'a Member,
+    contact: &'a Contact,
+    /// Its own: of the node, or of the service.
+    standing: Standing,
 }
 
-/// Failed for reasons that are the peer's: our own trouble accuses nobody.
-fn failed(outcome: &Outcome) -> bool {
-    !outcome.is_success() && !outcome.is_local()
+impl Asked<'_> {
+    /// Whether only its own signed word brings it back (law 4).
+    fn speaks_for_itself(&self) -> bool {
+        self.member.enrolled && self.subject.service.is_none()
+    }
+
+    fn is(&self, liveness: Liveness, sign: Sign) -> bool {
+        self.standing.liveness == liveness && self.contact.sign() == sign
+    }
+}
+
+/// Members with a contact of this tick, by id. Services of a node that is withdrawn already wait.
+fn asked<'a>(round: &Round<'a>) -> impl Iterator<Item = Asked<'a>> {
+    let membership = round.membership;
+    round.contacts.iter().filter_map(move |(subject, contact)| {
+        let member = membership.member(&subject.node)?;
+        let standing = standing_of(member, subject)?;
+        Some(Asked { subject, member, contact, standing })
+    })
+}
+
+fn standing_of(member: &Member, subject: &Subject) -> Option<Standing> {
+    let Some(service) = &subject.service else {
+        return Some(member.standing);
+    };
+    let doubt = member.doubted.get(service).map_or(Liveness::Alive, |doubt| doubt.liveness);
+    member
+        .standing
+        .liveness
+        .is_routable()
+        .then_some(Standing { liveness: doubt, incarnation: member.standing.incarnation })
 }
 
 fn recover(round: &Round<'_>, decision: &mut Decision) {
-    for (id, member, outcome) in probed(round) {
-        let doubted = matches!(member.standing.liveness, Liveness::Suspect | Liveness::Dead);
-        if !doubted || !outcome.is_success() {
+    for asked in asked(round) {
+        let doubted = matches!(asked.standing.liveness, Liveness::Suspect | Liveness::Dead);
+        if !doubted || asked.contact.sign() != Sign::Good {
             continue;
         }
-        let waited = decision.memory.suspects.remove(id).unwrap_or(0);
+        if asked.speaks_for_itself() {
+            // Who answers never dies; back it comes by its own signed incarnation.
+            decision.memory.suspects.insert(asked.subject.clone(), Suspicion::default());
+            continue;
+        }
+        let waited = decision.memory.suspects.remove(asked.subject).unwrap_or_default().ticks;
         // A keyless row cannot raise its own incarnation, so the anchor keeps it (law 4).
-        let to = Standing {
-            liveness: Liveness::Alive,
-            incarnation: member.standing.incarnation.raised(),
+        let incarnation = match asked.subject.service {
+            None => asked.standing.incarnation.raised(),
+            Some(_) => asked.standing.incarnation,
         };
-        decision.verdicts.push(verdict(id, member, to, (Rule::Answered, waited, 0)));
+        let to = Standing { liveness: Liveness::Alive, incarnation };
+        decision.verdicts.push(verdict(&asked, to, (Rule::Answered, waited, 0)));
     }
 }
 
@@ -162,77 +237,158 @@ fn age_suspects(round: &Round<'_>, decision: &mut Decision, credit: u64) {
     if round.pulse == Pulse::Early {
         return;
     }
-    for (id, member, outcome) in probed(round) {
-        if member.standing.liveness == Liveness::Suspect && failed(outcome) {
-            let waited = decision.memory.suspects.entry(id.clone()).or_insert(0);
-            *waited = waited.saturating_add(credit.saturating_add(1));
-        }
+    for asked in asked(round).filter(|asked| asked.is(Liveness::Suspect, Sign::Bad)) {
+        let open = decision.memory.suspects.entry(asked.subject.clone()).or_default();
+        open.ticks = open.ticks.saturating_add(credit.saturating_add(1));
+        open.accusers.insert(round.own.clone());
+        open.accusers.extend(others_accusing(round, asked.subject).cloned());
+    }
+}
+
+fn others_accusing<'a>(
+    round: &Round<'a>,
+    subject: &Subject,
+) -> impl Iterator<Item = &'a NodeId> + use<'a> {
+    let accusers = match subject.service {
+        None => round.accusers.get(&subject.node),
+        Some(_) => None,
+    };
+    accusers.into_iter().flatten()
+}
+
+/// Healthy failed ticks that a suspicion must last: Lifeguard's formula, longer for an observer
+/// that distrusts itself. The first accuser is no confirmation.
+fn needed(round: &Round<'_>, memory: &Memory, open: &Suspicion) -> u64 {
+    let members = round.membership.present() as u64;
+    let confirmations = (open.accusers.len() as u64).saturating_sub(1);
+    let ticks = suspicion::ticks(round.profile, members, confirmations);
+    match round.profile.suspicion_ticks {
+        Some(fixed) => fixed,
+        None => ticks.saturating_mul(1 + memory.health),
     }
 }
 
 fn bury(round: &Round<'_>, decision: &mut Decision) {
-    let needed = suspicion::ticks_max(round.profile, round.membership.present() as u64);
-    let mut due: Vec<(u64, &NodeId, &Member)> = probed(round)
-        .filter(|(_, member, outcome)| {
-            member.standing.liveness == Liveness::Suspect && failed(outcome)
-        })
-        .filter_map(|(id, member, _)| {
-            let waited = *decision.memory.suspects.get(id)?;
-            (waited >= needed).then_some((waited, id, member))
+    let memory = &decision.memory;
+    let mut due: Vec<(u64, u64, Asked<'_>)> = asked(round)
+        .filter(|asked| asked.is(Liveness::Suspect, Sign::Bad))
+        .filter_map(|asked| {
+            let open = memory.suspects.get(asked.subject)?;
+            let needed = needed(round, memory, open);
+            (open.ticks >= needed).then_some((open.ticks, needed, asked))
         })
         .collect();
     // The longest silent first; equal ages by id, so that every replay agrees.
-    due.sort_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(b.1)));
-    let room = withdrawals_max(round.membership.routable()).min(due.len());
+    due.sort_by(|a, b| b.0.cmp(&a.0).then(a.2.subject.cmp(b.2.subject)));
+    let room = match round.memory.accept_loss {
+        true => due.len(),
+        false => withdrawals_max(round.membership.routable()).min(due.len()),
+    };
     let (dying, held) = due.split_at(room);
-    decision.held = held.iter().map(|(_, id, _)| (*id).clone()).collect();
-    let gone: Vec<&NodeId> = dying.iter().map(|(_, id, _)| *id).collect();
-    for (waited, id, member) in dying {
-        let to = Standing { liveness: Liveness::Dead, ..member.standing };
-        let mut dead = verdict(id, member, to, (Rule::SuspicionExpired, *waited, needed));
-        dead.heirs = heirs::of(id, &gone, round.membership);
+    decision.held = held.iter().map(|(_, _, asked)| asked.subject.clone()).collect();
+    let gone: Vec<&NodeId> = dying
+        .iter()
+        .filter(|(_, _, asked)| asked.subject.service.is_none())
+        .map(|(_, _, asked)| &asked.subject.node)
+        .collect();
+    for (waited, needed, asked) in dying {
+        let to = Standing { liveness: Liveness::Dead, ..asked.standing };
+        let mut dead = verdict(asked, to, (Rule::SuspicionExpired, *waited, *needed));
+        if let Some(open) = decision.memory.suspects.get(asked.subject) {
+            dead.accusers.clone_from(&open.accusers);
+        }
+        dead.heirs = heirs::of(asked.subject, &gone, round.membership);
         decision.verdicts.push(dead);
     }
 }
 
 fn suspect(round: &Round<'_>, decision: &mut Decision, credit: u64) {
-    let needed = suspicion::ticks_max(round.profile, round.membership.present() as u64);
-    for (id, member, outcome) in probed(round) {
-        if member.standing.liveness != Liveness::Alive || !failed(outcome) {
+    let members = round.membership.present() as u64;
+    let needed = suspicion::ticks_max(round.profile, members);
+    for asked in asked(round).filter(|asked| asked.is(Liveness::Alive, Sign::Bad)) {
+        let mut accusers: BTreeSet<NodeId> =
+            others_accusing(round, asked.subject).cloned().collect();
+        accusers.insert(round.own.clone());
+        let to = Standing { liveness: Liveness::Suspect, ..asked.standing };
+        let mut doubted = verdict(&asked, to, (Rule::ProbeFailed, credit, needed));
+        doubted.accusers.clone_from(&accusers);
+        decision
+            .memory
+            .suspects
+            .insert(asked.subject.clone(), Suspicion { ticks: credit, accusers });
+        decision.verdicts.push(doubted);
+    }
+    suspect_accused(round, decision, needed);
+}
+
+/// Members that were not asked in this tick: others' word opens the suspicion, and from the next
+/// tick on we ask ourselves.
+fn suspect_accused(round: &Round<'_>, decision: &mut Decision, needed: u64) {
+    for (id, accusers) in round.accusers {
+        let subject = Subject::node(id);
+        let Some(member) = round.membership.member(id) else { continue };
+        let alive = member.standing.liveness == Liveness::Alive;
+        if !alive || accusers.is_empty() || round.contacts.contains_key(&subject) {
             continue;
         }
-        let to = Standing { liveness: Liveness::Suspect, ..member.standing };
-        decision.memory.suspects.insert(id.clone(), credit);
-        decision.verdicts.push(verdict(id, member, to, (Rule::ProbeFailed, credit, needed)));
+        decision.verdicts.push(Verdict {
+            subject: subject.clone(),
+            from: Liveness::Alive,
+            to: Standing { liveness: Liveness::Suspect, ..member.standing },
+            rule: Rule::Accused,
+            waited: 0,
+            needed,
+            accusers: accusers.clone(),
+            heirs: Heirs::default(),
+        });
+        let open = Suspicion { ticks: 0, accusers: accusers.clone() };
+        decision.memory.suspects.insert(subject, open);
+    }
+}
+
+/// The dead are counted in ticks, and after three days of them no longer.
+fn age_dead(round: &Round<'_>, decision: &mut Decision) {
+    if round.pulse != Pulse::Counted {
+        return;
+    }
+    let dead = round
+        .membership
+        .members()
+        .filter(|(_, member)| member.standing.liveness == Liveness::Dead && !member.reaped);
+    for (id, _) in dead {
+        let ticks = decision.memory.dead.entry(id.clone()).or_insert(0);
+        *ticks = ticks.saturating_add(1);
+        if *ticks >= round.profile.reap_ticks {
+            decision.reaped.push(id.clone());
+        }
     }
 }
 
 /// Ages of those who are no longer suspect would only mislead the next suspicion.
 fn forget_settled(round: &Round<'_>, decision: &mut Decision) {
-    let mut open: Vec<NodeId> = round
-        .membership
-        .members()
-        .filter(|(_, member)| member.standing.liveness == Liveness::Suspect)
-        .map(|(id, _)| id.clone())
-        .collect();
-    for verdict in &decision.verdicts {
-        match verdict.to.liveness {
-            Liveness::Suspect => open.push(verdict.node.clone()),
-            _ => open.retain(|id| *id != verdict.node),
-        }
-    }
-    decision.memory.suspects.retain(|id, _| open.contains(id));
+    let Decision { verdicts, memory, .. } = decision;
+    memory.suspects.retain(|subject, _| {
+        let new = verdicts.iter().rev().find(|verdict| verdict.subject == *subject);
+        let held = round.membership.member(&subject.node);
+        let held = held.and_then(|member| standing_of(member, subject));
+        let now = new.map(|verdict| verdict.to).or(held);
+        now.is_some_and(|standing| standing.liveness == Liveness::Suspect)
+    });
+    memory.dead.retain(|id, _| {
+        let member = round.membership.member(id);
+        member.is_some_and(|member| member.standing.liveness == Liveness::Dead && !member.reaped)
+    });
 }
 
-fn verdict(id: &NodeId, member: &Member, to: Standing, why: (Rule, u64, u64)) -> Verdict {
-    let (rule, waited, needed) = why;
+fn verdict(asked: &Asked<'_>, to: Standing, (rule, waited, needed): (Rule, u64, u64)) -> Verdict {
     Verdict {
-        node: id.clone(),
-        from: member.standing.liveness,
+        subject: asked.subject.clone(),
+        from: asked.standing.liveness,
         to,
         rule,
         waited,
         needed,
+        accusers: BTreeSet::new(),
         heirs: Heirs::default(),
     }
 }

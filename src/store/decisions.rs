@@ -9,6 +9,7 @@ use crate::error::Failure;
 use crate::host::{Keep, Readers};
 use crate::journal::chain::Tip;
 use crate::protocol::member::NodeId;
+use crate::protocol::membership::Membership;
 use crate::protocol::reach::Reach;
 use serde::Serialize;
 
@@ -28,8 +29,15 @@ pub struct ReachChange {
     pub tick: u64,
 }
 
-/// What changed between two ticks.
-pub fn changes(before: &Reach, after: &Reach, tick: u64) -> Vec<ReachChange> {
+/// What changed between two ticks. Whoever is gone from the table has not come back.
+pub fn changes(
+    (before, after): (&Reach, &Reach),
+    membership: &Membership,
+    tick: u64,
+) -> Vec<ReachChange> {
+    let routable = |node: &&NodeId| {
+        membership.member(node).is_some_and(|member| member.standing.liveness.is_routable())
+    };
     let change = |node: &NodeId, reachable: bool, silent: &Reach| ReachChange {
         node: node.clone(),
         reachable,
@@ -39,7 +47,7 @@ pub fn changes(before: &Reach, after: &Reach, tick: u64) -> Vec<ReachChange> {
     let gone = after.unreachable.difference(&before.unreachable);
     let back = before.unreachable.difference(&after.unreachable);
     gone.map(|node| change(node, false, after))
-        .chain(back.map(|node| change(node, true, before)))
+        .chain(back.filter(routable).map(|node| change(node, true, before)))
         .collect()
 }
 

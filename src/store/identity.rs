@@ -32,6 +32,9 @@ pub struct Identity {
     /// Where our agent answers, as last announced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub urls: Vec<String>,
+    /// Whether nobody can dial us, as last announced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub outbound: bool,
     /// What we offer, as last announced.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub services: Vec<Service>,

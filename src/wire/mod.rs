@@ -2,5 +2,6 @@
 
 pub mod call;
 pub mod freshness;
+pub mod health;
 pub mod psv;
 pub mod routes;
