@@ -141,3 +141,41 @@ fn the_anchor_has_nobody_to_sync_from() {
     node.fed(&["sync"]).expect(1).saying(&[&fed.front.url(), "no anchor answered"]);
     assert!(before == node.fetched());
 }
+
+/// A member whose key only the anchor shares: its lines rest on the checkpoint, and it follows as
+/// everybody does.
+#[test]
+fn a_member_with_a_shared_key_follows_too() {
+    let fed = Federation::found();
+    let node = fed.join("n1");
+    let shared = Node::in_folder(&fed.folder, "n2");
+    let invitation = fed.anchor.good(&["invite", "n2", "--alg", "hmac-sha256"]);
+    let join = crate::harness::fed(&shared.dir, &["join", "--url", &shared.url(), "-"]);
+    Ran::of(join, &invitation).quiet();
+    shared.is_a_copy_of(&fed.anchor);
+    shared.fed(&["tick"]).expect(0);
+    assert!(fed.anchor.file("observations/n2.json").exists());
+    node.fed(&["sync"]).quiet();
+    node.is_a_copy_of(&fed.anchor);
+}
+
+/// The checkpoint is under both keys, so that members that were away recognise it by the old one.
+#[test]
+fn a_member_follows_a_new_log_key() {
+    let fed = Federation::found();
+    let (node, away) = (fed.join("n1"), fed.join("n2"));
+    let vkey = |node: &Node| -> Value {
+        serde_json::from_str::<Value>(&node.text("self.json")).unwrap()["vkey"].clone()
+    };
+    let first = vkey(&node);
+    fed.anchor.good(&["rotate-key", "--log"]);
+    for _ in 0..2 {
+        node.fed(&["tick"]).expect(0);
+        node.is_a_copy_of(&fed.anchor);
+        assert!(vkey(&node) == vkey(&fed.anchor) && vkey(&node) != first);
+        fed.grow(3);
+    }
+    away.fed(&["sync"]).quiet();
+    away.is_a_copy_of(&fed.anchor);
+    assert_eq!(vkey(&away), vkey(&fed.anchor));
+}

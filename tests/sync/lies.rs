@@ -84,7 +84,7 @@ impl Scene {
         assert_eq!(map, self.node.map(), "{name}");
         assert!(self.node.evidence().is_empty(), "{name}: somebody was convicted");
         assert_eq!(front.paths().last().unwrap(), "/observe", "{name}: the tick did not go on");
-        assert!(front.sizes().iter().any(|size| *size == self.held), "{name}: {:?}", front.sizes());
+        assert!(front.sizes().contains(&self.held), "{name}: {:?}", front.sizes());
         println!("{name}: {}", ran.err.trim_end());
         ran.warning_once(&[&[front.url().as_str()], words].concat());
     }

@@ -147,10 +147,10 @@ fn a_false_observation_is_refused_and_changes_nothing() {
             assert_eq!(answer.status, 202, "{}", answer.text());
         }
     }
-    // Now there is one: the same again, an older one, another one of the same second.
+    // Now there is one: the same again, an older one, an earlier tick of the same second.
     refuses(&fed, &body(&key, &good), 409);
     refuses(&fed, &body(&key, &payload(now - 1)), 409);
-    refuses(&fed, &body(&key, &with(&good, "tick", 10.into())), 409);
+    refuses(&fed, &body(&key, &with(&good, "tick", 8.into())), 409);
     let most = json!(vec![json!({ "node": "n2", "inc": 1, "saw": "failed" }); 64]);
     let answer = fed.post("/observe", &body(&key, &with(&payload(now + 1), "seen", most)));
     assert_eq!(answer.status, 202, "{}", answer.text());

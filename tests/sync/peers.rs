@@ -101,6 +101,33 @@ fn a_member_that_lies_or_lags_costs_nothing() {
     scene.behind.is_a_copy_of(&scene.ahead);
 }
 
+/// Any member may say that it does not know our lines: those that were proven stay.
+#[test]
+fn a_member_that_knows_nothing_takes_no_proven_line_from_us() {
+    let scene = Scene::new(9_000);
+    let given = AtomicUsize::new(0);
+    scene.fed.front.answer(move |asked| {
+        if asked.is("/sync") && given.fetch_add(1, Ordering::SeqCst) > 0 {
+            return Says::Bytes(Vec::new());
+        }
+        Says::Truth
+    });
+    let unknown = serde_json::json!({ "checkpoint": scene.ahead.text("federation-root.txt") });
+    scene.way.answer(move |asked| match asked.is("/sync") {
+        true => saying("409 Conflict", unknown.to_string().as_bytes()),
+        false => Says::Truth,
+    });
+    let before = scene.behind.lines().len();
+    scene.behind.fed(&["sync"]).expect(0);
+    let held = scene.behind.lines().len();
+    scene.fed.front.honest();
+    scene.behind.fed(&["sync"]).expect(0);
+    scene.behind.is_a_copy_of(&scene.fed.anchor);
+    let torn = crate::harness::image(&scene.behind.dir, &["nodes.torn-"]);
+    assert!(held > before && torn.is_empty(), "proven lines were set aside: {:?}", torn.keys());
+    assert_eq!(scene.fed.front.sizes()[0], held as u64);
+}
+
 /// With a dead anchor three members are asked in one run: one of them with newer lines is enough.
 #[test]
 fn dead_members_do_not_keep_us_from_a_live_one() {

@@ -3,6 +3,8 @@
 
 use crate::federation::{Federation, Node};
 use crate::harness::{full, url};
+use crowny_fed::journal::chain::origin_hash;
+use crowny_fed::journal::merkle::leaf_hash;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -145,4 +147,72 @@ fn one_missing_of_many_lines() {
         return;
     }
     missing_lines_cost_little(200_000, 1);
+}
+
+#[test]
+fn pages_are_bounded_whole_lines_under_the_checkpoint() {
+    let fed = Federation::found();
+    fed.grow(6_000);
+    let lines = fed.anchor.lines();
+    let since = |size: usize| match size {
+        0 => origin_hash(crate::federation::ORIGIN),
+        size => leaf_hash(lines[size - 1].as_bytes()),
+    };
+    for (size, most) in [(0, 0), (0, 1 << 30), (1, 40_000), (5_990, 1 << 20), (lines.len(), 1)] {
+        let answer = fed.get(&format!("/sync?size={size}&since={}&most={most}", since(size)));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert!(answer.head.to_lowercase().contains("cache-control: no-store"), "{}", answer.head);
+        let text = answer.text();
+        let empty = text.strip_prefix('\n').map(|end| ("", end));
+        let (page, end) = empty.unwrap_or_else(|| text.split_once("\n\n").unwrap());
+        let count = page.lines().count();
+        assert!(page.len() < most.clamp(32 << 10, 1 << 20), "{} bytes of {most}", page.len());
+        assert!(page.lines().eq(lines[size..size + count].iter()), "from {size}");
+        let note = fed.anchor.text("federation-root.txt");
+        let proof = end.strip_prefix(&note).unwrap_or_else(|| panic!("{end}"));
+        assert_eq!(proof.is_empty(), size + count == lines.len(), "{proof}");
+    }
+    for question in [
+        "".to_owned(),
+        "?size=0".to_owned(),
+        format!("?since={}", since(0)),
+        format!("?size=-1&since={}", since(0)),
+        format!("?size=01&since={}", since(1)),
+        "?size=0&since=xyz".to_owned(),
+        format!("?size=0&since={}&most=many", since(0)),
+        format!("?size=0&since={}&locator=1", since(0)),
+        format!(
+            "?size=0&since={}&locator={}1.{}",
+            since(0),
+            format!("1.{},", since(1)).repeat(32),
+            since(1)
+        ),
+    ] {
+        let answer = fed.get(&format!("/sync{question}"));
+        assert_eq!(answer.status, 400, "{question}: {}", answer.text());
+    }
+}
+
+#[test]
+fn an_unknown_place_is_answered_with_what_is_shared() {
+    let fed = Federation::found();
+    fed.grow(50);
+    let lines = fed.anchor.lines();
+    let place = |size: usize| format!("{size}.{}", leaf_hash(lines[size - 1].as_bytes()));
+    let none = leaf_hash(b"never");
+    let cases = [
+        (format!("&locator={},9.{none},{}", place(7), place(3)), Some(7)),
+        (format!("&locator=9.{none},99.{none}"), None),
+        (String::new(), None),
+    ];
+    for (locator, common) in cases {
+        for size in [10, lines.len(), lines.len() + 1, 1 << 40] {
+            let answer = fed.get(&format!("/sync?size={size}&since={none}{locator}"));
+            assert_eq!(answer.status, 409, "{}", answer.text());
+            let told = answer.json();
+            assert_eq!(told["error"], "unknown-position");
+            assert_eq!(told["checkpoint"], fed.anchor.text("federation-root.txt"));
+            assert_eq!(told["common"].as_u64(), common, "{locator}");
+        }
+    }
 }
