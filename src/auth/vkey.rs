@@ -1,8 +1,10 @@
 //! Verifier keys (c2sp.org/signed-note): the one line that says whose signature to trust.
 //!
 //! The text `name+id+key` ties a public key to a name; its four-byte id only picks the key that
-//! a signature line means and proves nothing by itself. Only plain Ed25519 (type 0x01) is read,
-//! and keys of small order are refused, since some signature fits them for every message.
+//! a signature line means and proves nothing by itself. Two types are read, each with a Rust type
+//! of its own, so that one can never be taken for the other: plain Ed25519 of logs (0x01) and the
+//! timestamped cosignatures of witnesses (0x04). Keys of small order are refused, since some
+//! signature fits them for every message.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,6 +16,8 @@ use sha2::{Digest, Sha256};
 
 /// Signature type of plain Ed25519 over the note's body.
 pub const KIND_ED25519: u8 = 0x01;
+/// Signature type of an Ed25519 cosignature with its time (tlog-cosignature, "Format").
+pub const KIND_COSIGNATURE: u8 = 0x04;
 
 /// The short name of a key within a signature line; a hint, not a fingerprint to rely on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,15 +43,20 @@ pub fn is_key_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(blurs)
 }
 
-/// A public key, its name and the id that follows from both.
+/// A public key for signatures of type `KIND`, its name and the id that follows from all three.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VerifierKey {
+pub struct NamedKey<const KIND: u8> {
     name: String,
     id: KeyId,
     key: VerifyingKey,
 }
 
-impl VerifierKey {
+/// The key of a log, which signs notes as they are.
+pub type VerifierKey = NamedKey<KIND_ED25519>;
+/// The key of a witness, which signs checkpoints with the time at which it saw them.
+pub type CosignerKey = NamedKey<KIND_COSIGNATURE>;
+
+impl<const KIND: u8> NamedKey<KIND> {
     /// Names a public key.
     ///
     /// # Errors
@@ -59,7 +68,7 @@ impl VerifierKey {
         if key.is_weak() {
             return Err(VerifierKeyError::Weak);
         }
-        let id = key_id(name, KIND_ED25519, key.as_bytes());
+        let id = key_id(name, KIND, key.as_bytes());
         Ok(Self { name: name.to_string(), id, key })
     }
 
@@ -83,8 +92,8 @@ impl VerifierKey {
         };
         let bytes = STANDARD.decode(key).map_err(|_| VerifierKeyError::Form)?;
         let (kind, public_key) = bytes.split_first().ok_or(VerifierKeyError::Form)?;
-        if *kind != KIND_ED25519 {
-            return Err(VerifierKeyError::Kind(*kind));
+        if *kind != KIND {
+            return Err(VerifierKeyError::Kind { expected: KIND, found: *kind });
         }
         let point = public_key.try_into().map_err(|_| VerifierKeyError::Point)?;
         let point = VerifyingKey::from_bytes(point).map_err(|_| VerifierKeyError::Point)?;
@@ -111,15 +120,15 @@ impl VerifierKey {
     }
 }
 
-impl fmt::Display for VerifierKey {
+impl<const KIND: u8> fmt::Display for NamedKey<KIND> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut bytes = vec![KIND_ED25519];
+        let mut bytes = vec![KIND];
         bytes.extend_from_slice(self.key.as_bytes());
         write!(out, "{}+{}+{}", self.name, self.id, STANDARD.encode(bytes))
     }
 }
 
-impl FromStr for VerifierKey {
+impl<const KIND: u8> FromStr for NamedKey<KIND> {
     type Err = VerifierKeyError;
 
     fn from_str(text: &str) -> Result<Self, VerifierKeyError> {
@@ -137,8 +146,13 @@ pub enum VerifierKeyError {
     #[error("expected a key name without spaces, control characters or plus signs")]
     Name,
     /// Another signature type.
-    #[error("expected signature type 0x01 (ed25519), found {0:#04x}")]
-    Kind(u8),
+    #[error("expected signature type {expected:#04x} ({}), found {found:#04x}", word(*.expected))]
+    Kind {
+        /// The type that was asked for.
+        expected: u8,
+        /// The type that the text names.
+        found: u8,
+    },
     /// The id does not follow from name and key, as after a typing error.
     #[error("the key id does not match name and key, expected {expected}")]
     Id {
@@ -153,12 +167,29 @@ pub enum VerifierKeyError {
     Weak,
 }
 
+/// What a signature type is called.
+fn word(kind: u8) -> &'static str {
+    if kind == KIND_COSIGNATURE { "cosignature" } else { "ed25519" }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const GOOD: &str =
         "fed.example.org/crowny+181f093c+Abe68Bzc2GV2Ly3j9yWGIgA/x3U7PXfFxWS4/jT5MCZ7";
+    const WITNESS: &str =
+        "witness.example.net/w1+f2aca289+BM/PJzusVcMfhvSurOi+xPzxEzBveac6tdzHCzZ8uS+R";
+
+    #[test]
+    fn a_witness_key_is_no_log_key() {
+        assert_eq!(CosignerKey::parse(WITNESS).map(|key| key.to_string()), Ok(WITNESS.to_owned()));
+        let taken = VerifierKeyError::Kind { expected: 1, found: 4 };
+        assert_eq!(VerifierKey::parse(WITNESS), Err(taken));
+        let taken = VerifierKeyError::Kind { expected: 4, found: 1 };
+        assert_eq!(CosignerKey::parse(GOOD), Err(taken));
+        assert!(taken.to_string().contains("0x04 (cosignature), found 0x01"), "{taken}");
+    }
 
     #[test]
     fn a_key_has_one_spelling() {
@@ -188,6 +219,11 @@ mod tests {
         assert_eq!(vkey(1, &neutral), Err(VerifierKeyError::Weak));
         assert_eq!(vkey(1, &[0; 32]), Err(VerifierKeyError::Weak));
         assert_eq!(vkey(1, &[2; 31]), Err(VerifierKeyError::Point));
-        assert_eq!(vkey(4, &neutral), Err(VerifierKeyError::Kind(4)));
+        let weak = format!(
+            "n+{}+{}",
+            key_id("n", 4, &neutral),
+            STANDARD.encode([&[4], &neutral[..]].concat())
+        );
+        assert_eq!(CosignerKey::parse(&weak), Err(VerifierKeyError::Weak));
     }
 }

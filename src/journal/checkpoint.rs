@@ -103,7 +103,8 @@ pub fn open_checkpoint(
     Ok((checkpoint, note))
 }
 
-fn parse_size(line: &str) -> Option<u64> {
+/// A size in its one spelling: decimal, no sign, no leading zero.
+pub(super) fn parse_size(line: &str) -> Option<u64> {
     let size: u64 = line.parse().ok()?;
     (size.to_string() == line).then_some(size)
 }

@@ -6,6 +6,7 @@
 pub mod bundle;
 pub mod chain;
 pub mod checkpoint;
+pub mod cosignature;
 pub mod floor;
 pub mod keyring;
 pub mod line;

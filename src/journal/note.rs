@@ -9,7 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ed25519_dalek::{Signature, Signer, SigningKey};
 
-use crate::auth::vkey::{KeyId, VerifierKey, VerifierKeyError, is_key_name};
+use crate::auth::vkey::{KeyId, NamedKey, VerifierKey, VerifierKeyError, is_key_name};
 
 /// Largest note read, in bytes; ample for 16 signatures, post-quantum ones included.
 pub const NOTE_BYTES_MAX: usize = 64 * 1024;
@@ -53,7 +53,8 @@ impl NoteSignature {
         format!("{SIGNATURE_PREFIX}{} {}\n", self.name, STANDARD.encode(bytes))
     }
 
-    fn is_by(&self, key: &VerifierKey) -> bool {
+    /// Whether the line says that `key` made it; whether it did is for verification to tell.
+    pub fn is_by<const KIND: u8>(&self, key: &NamedKey<KIND>) -> bool {
         self.id == key.id() && self.name == key.name()
     }
 }

@@ -10,4 +10,8 @@ mod properties;
 mod signature;
 mod tile;
 mod tree;
+mod witness;
 mod worked_example;
+
+#[path = "../witness/rules.rs"]
+mod rules;
