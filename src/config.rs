@@ -7,6 +7,7 @@ use crate::protected::Protected;
 use crate::protocol::address::Address;
 use crate::protocol::member::NodeId;
 use crate::protocol::profile::Profile;
+use crate::wire::witness::{self, Witness, WrittenWitness};
 use serde::Deserialize;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,8 @@ pub struct Config {
     pub allow_loopback: bool,
     /// Certificates to trust beside the system's.
     pub ca_file: Option<PathBuf>,
+    /// Who is asked to cosign our checkpoints.
+    pub witnesses: Vec<Witness>,
 }
 
 /// `crowny-fed.toml` as written.
@@ -83,6 +86,8 @@ struct Written {
     protected: Vec<String>,
     #[serde(default)]
     protected_ports: Vec<u16>,
+    #[serde(default)]
+    witness: Vec<WrittenWitness>,
     #[serde(default)]
     api: WrittenApi,
 }
@@ -138,6 +143,7 @@ pub fn assemble(
         api_hosts: written.api.hosts.clone(),
         ca_file: written.ca_file.as_ref().map(|path| dir.join(path)),
         allow_loopback: written.allow_loopback,
+        witnesses: witness::checked(&written.witness).map_err(Failure::config)?,
         gateway_config,
         layout,
         protected,
@@ -299,6 +305,9 @@ mod tests {
             "protected_ports = [9999]\n[api]\nlisten = \"127.0.0.1:9999\"",
             "[api]\nlisten = \"nowhere\"",
             "interval = \"1000h\"",
+            "[[witness]]\nurl = \"https://w.example\"",
+            "[[witness]]\nurl = \"https://w.example\"\nvkey = \"w+00000000+BA==\"",
+            "[[witness]]\nurl = \"https://w.example\"\nvkey = \"w\"\nquorum = 1",
         ] {
             assert_eq!(with(bad).map(|_| ()).unwrap_err().kind, Kind::Config, "{bad}");
         }

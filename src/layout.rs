@@ -61,6 +61,11 @@ impl Layout {
         self.state().join("committed.json")
     }
 
+    /// Where the witnesses stand, and what they cosigned last.
+    pub fn witnesses(&self) -> PathBuf {
+        self.state().join("witnesses.json")
+    }
+
     /// Notes that contradict each other, kept.
     pub fn evidence(&self) -> PathBuf {
         self.state().join("evidence")

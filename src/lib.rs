@@ -38,6 +38,7 @@
 //! | what does a journal line look like? | `journal/line.rs`, `journal/record.rs` |
 //! | what happens after a crash? | `store/ledger.rs` |
 //! | what does `verify` believe? | `store/audit.rs` |
+//! | who cosigns, and who waits for that? | `cycle/witnesses.rs`, `store/root.rs` |
 //! | how is a file replaced? | `host/file.rs` |
 //! | how is a peer asked? | `host/dial.rs`, `cycle/peers.rs` |
 //! | how does a member get the journal, and why believe it? | `cycle/sync.rs`, `cycle/pull.rs`, `journal/prefix.rs` |

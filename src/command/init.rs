@@ -129,6 +129,18 @@ interval = "{interval}"
 # peers = "/etc/crowny/피어목록.psv"
 # status = "/run/crowny/피어상태.psv"
 
+# A witness cosigns the signed checkpoint after it has seen that the log only grew (c2sp.org/tlog-witness): then
+# nobody can be shown another history, and an old copy of this folder that was put back is noticed. The anchor
+# asks after its work is done, 2 s at most; one that is missing or lies is a warning.
+# required = true: readers and members see no checkpoint that it has not cosigned; lines, map and verdicts go on.
+# monitor: where the witness shows what it saw. Where that holds more under our own signature than this folder
+# does, nothing is signed any more; without it, that is only told.
+# [[witness]]
+# url = "https://witness.example.net/w1"
+# vkey = "witness.example.net/w1+f2aca289+BM/PJzusVcMfhvSurOi+xPzxEzBveac6tdzHCzZ8uS+R"
+# required = false
+# monitor = "https://witness.example.net/w1"
+
 [api]
 # Where serve listens. Loopback is right behind a gateway or for a first try.
 # listen = "127.0.0.1:9160"

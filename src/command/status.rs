@@ -1,5 +1,7 @@
 //! `status`: who is alive, how old that is, and what is wrong.
 
+mod witnesses;
+
 use super::context::Context;
 use super::{Ending, print};
 use crate::cli::Lang;
@@ -119,6 +121,7 @@ fn journal_troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
     let Some(view) = &facts.view else {
         return troubles;
     };
+    troubles.extend(witnesses::trouble(context, view));
     let held = disk.length(&disk.layout.journal()).ok().flatten().unwrap_or(0);
     if held < view.bytes {
         troubles
@@ -170,6 +173,7 @@ fn as_value(context: &Context, facts: &Facts<'_>) -> Value {
         "anchor_away_ticks": facts.memory.as_ref().map(|memory| memory.anchor_away),
         "unreachable_here": facts.memory.as_ref().map(|memory| &memory.reach.unreachable),
         "troubles": troubles(context, facts),
+        "witnesses": facts.view.as_ref().map(|view| witnesses::value(context, view)),
         "members": members(facts),
         "peers": facts.peers.iter().map(peer_json).collect::<Vec<_>>(),
     })
@@ -208,6 +212,7 @@ fn as_text(context: &Context, facts: &Facts<'_>) -> String {
     }
     if let Some(view) = &facts.view {
         text.push_str(&summary(context, facts, view));
+        text.push_str(&witnesses::text(context, view));
         text.push_str(&member_table(context, facts, view));
     }
     if !facts.peers.is_empty() {

@@ -10,6 +10,7 @@ pub(super) use rules::refutation;
 
 use super::publish;
 use super::rounds::take_lock;
+use super::witnesses::{self, Whom};
 use crate::auth::envelope::{self, Envelope};
 use crate::auth::gate::{Key, Refusal, SKEW_S_MAX, check_ts};
 use crate::auth::keys;
@@ -27,7 +28,7 @@ use crate::protocol::memory::Memory;
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
-use crate::store::ledger::{Ledger, Mend};
+use crate::store::ledger::{Ledger, Mend, Release};
 use crate::store::log_keys;
 use crate::store::shared_keys;
 use crate::store::used_nonces::UsedNonces;
@@ -53,6 +54,9 @@ pub struct Accepted {
 
 /// How long a request waits for the append lock.
 const REQUEST_PATIENCE: Duration = Duration::from_secs(1);
+
+/// How long a request waits for witnesses.
+const WITNESS_MS: u64 = 2_000;
 
 /// Kinds of line that members submit.
 pub const KINDS: [&str; 4] = ["register", "leave", "drain", "rotate"];
@@ -112,22 +116,43 @@ impl<'a> Desk<'a> {
         // Before the commit: what cannot be signed must not become a line.
         self.log_keys()?;
         self.ledger.append(drafts, self.now_s)?;
-        // From here on the line is there, whatever becomes of the rest: say so.
-        self.publish(first + answer_at).map_err(|failure| Failure {
+        self.tell(first + answer_at)
+    }
+
+    /// The answer for a line that is committed. Whatever becomes of the rest, the line is there: a
+    /// failure says so.
+    fn tell(mut self, seq: u64) -> Result<Accepted, Failure> {
+        let there = |failure: Failure| Failure {
             message: format!(
-                "line {} is committed and the next tick publishes it: {}",
-                first + answer_at,
+                "line {seq} is committed and the next tick publishes it: {}",
                 failure.message
             ),
             ..failure
-        })
+        };
+        self.publish().map_err(there)?;
+        if witnesses::release(self.config) == Release::AtOnce {
+            return View::open(self.disk).and_then(|view| answer(&view, seq)).map_err(there);
+        }
+        let (disk, config) = (self.disk, self.config);
+        // Others may write while a witness takes its time.
+        drop(self);
+        let until = disk.host.clock().boot_ms + WITNESS_MS;
+        witnesses::ask(disk, config, Whom::Required, until).map_err(there)?;
+        let view = View::open(disk).map_err(there)?;
+        if seq < view.checkpoint.size {
+            return answer(&view, seq);
+        }
+        let missing = witnesses::missing(&disk, config)?.join(", ");
+        Err(Failure::failed(format!("line {seq} is committed, waiting for witness {missing}"))
+            .hint("readers see it once that witness has cosigned; the next tick asks again"))
     }
 
-    fn publish(&mut self, seq: u64) -> Result<Accepted, Failure> {
+    fn publish(&mut self) -> Result<(), Failure> {
         let keys = self.log_keys()?;
-        self.ledger.publish(&keys)?;
-        let (fold, floor) = (self.ledger.fold(), self.ledger.floor());
-        self.identity.follow(&self.disk, fold, &floor.note)?;
+        if self.ledger.publish_by(&keys, witnesses::release(self.config))? {
+            let (fold, floor) = (self.ledger.fold(), self.ledger.floor());
+            self.identity.follow(&self.disk, fold, &floor.note)?;
+        }
         let memory: Option<Memory> = self
             .disk
             .read(&self.config.layout.tick())?
@@ -141,16 +166,15 @@ impl<'a> Desk<'a> {
             root: self.ledger.floor().root,
             generation,
         };
-        publish::map(&self.disk, &shown)?;
-        answer(&View::open(self.disk)?, seq)
+        publish::map(&self.disk, &shown).map(|_| ())
     }
 
     /// The answer for a line that is there already. One that a crash kept from being published is
     /// published first: who asks again must not have to wait for a tick.
-    pub(super) fn told(mut self, seq: u64) -> Result<Accepted, Failure> {
+    pub(super) fn told(self, seq: u64) -> Result<Accepted, Failure> {
         let view = View::open(self.disk)?;
-        if view.checkpoint.size < self.ledger.tip().size {
-            return self.publish(seq);
+        if view.checkpoint.size <= seq {
+            return self.tell(seq);
         }
         answer(&view, seq)
     }

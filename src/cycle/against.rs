@@ -15,6 +15,7 @@ use crate::journal::checkpoint::{Checkpoint, open_checkpoint};
 use crate::journal::merkle::Hash;
 use crate::journal::note::{NOTE_BYTES_MAX, NoteError, SignedNote};
 use crate::journal::proof::{Consistency, consistency_proof, verify_consistency};
+use crate::journal::replay::Fold;
 use crate::store::audit::{Depth, audit};
 use crate::store::disk::Disk;
 use crate::store::tree::{self, ReadError};
@@ -64,7 +65,7 @@ pub fn against(host: &dyn Host, config: &Config, url: &str) -> Result<Agreement,
     // Ours is read after theirs, or a line committed in between would look like one that we lost.
     let disk = Disk { host, layout: &config.layout };
     let view = View::open(disk)?;
-    let (theirs, note) = opened(&view, &shown).map_err(|error| {
+    let (theirs, note) = opened(&view.fold, &view.vkey, &shown).map_err(|error| {
         let origin = &view.checkpoint.origin;
         Failure::failed(format!("{}/checkpoint is no checkpoint of {origin}: {error}", server.url))
     })?;
@@ -75,10 +76,14 @@ pub fn against(host: &dyn Host, config: &Config, url: &str) -> Result<Agreement,
 }
 
 /// Theirs under the log key in force or, where they lag, under the one before.
-fn opened(view: &View<'_>, shown: &[u8]) -> Result<(Checkpoint, SignedNote), NoteError> {
-    let before = view.fold.log.as_ref().and_then(|log| log.before.as_ref());
+pub fn opened(
+    fold: &Fold,
+    vkey: &VerifierKey,
+    shown: &[u8],
+) -> Result<(Checkpoint, SignedNote), NoteError> {
+    let before = fold.log.as_ref().and_then(|log| log.before.as_ref());
     let before = before.and_then(|(vkey, _)| VerifierKey::parse(vkey).ok());
-    open_checkpoint(shown, &view.vkey)
+    open_checkpoint(shown, vkey)
         .or_else(|error| before.and_then(|vkey| open_checkpoint(shown, &vkey).ok()).ok_or(error))
 }
 

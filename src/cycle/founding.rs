@@ -173,6 +173,8 @@ fn write_first_lines(
     let missing = drafts.into_iter().skip(usize::try_from(ledger.tip().size).unwrap_or(usize::MAX));
     ledger.append(missing.collect(), now_s)?;
     let keys = log_keys::signing(&disk, identity, ledger.fold(), now_s)?;
+    // Nobody waits for a federation that is not there yet: its first lines are shown at once, and
+    // the first tick asks the witnesses.
     ledger.publish(&keys)?;
     let shown = publish::Shown {
         origin: &identity.origin,

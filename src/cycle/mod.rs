@@ -26,3 +26,4 @@ pub mod server;
 pub mod speaking;
 pub mod sync;
 pub mod tick;
+pub mod witnesses;

@@ -6,7 +6,7 @@ use super::peers::{self, Heard};
 use super::plan::{Plan, plan, whom};
 use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
-use super::{follow, publish, sync};
+use super::{follow, publish, sync, witnesses};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
 use crate::host::{Clock, Host, Keep, Lock, Readers};
@@ -120,7 +120,7 @@ fn anchor_tick(
         ));
     }
 
-    let _append = lock_state(host, config)?;
+    let append = lock_state(host, config)?;
     loaded.reload_if_moved(disk, identity, mend)?;
     let judged =
         judge((&disk, config, identity), &loaded.ledger, Seen { plan, learnt, memory, pulse });
@@ -129,6 +129,9 @@ fn anchor_tick(
     report.warnings.splice(0..0, loaded.warnings);
     if !dry_run {
         commit_and_publish((&disk, config, identity), &mut loaded.ledger, drafts, &mut report)?;
+        // Witnesses may be slow: by now everything is done, and others may write.
+        drop(append);
+        report.warnings.extend(witnesses::ask(disk, config, witnesses::Whom::All, deadline_ms)?);
     }
     Ok(report)
 }
@@ -263,8 +266,9 @@ fn commit_and_publish(
     let now_s = now.wall_ms / 1_000;
     let keys = log_keys::signing(disk, identity, ledger.fold(), now_s)?;
     ledger.append(drafts, now_s)?;
-    ledger.publish(&keys)?;
-    identity.clone().follow(disk, ledger.fold(), &ledger.floor().note)?;
+    if ledger.publish_by(&keys, witnesses::release(config))? {
+        identity.clone().follow(disk, ledger.fold(), &ledger.floor().note)?;
+    }
     report.size = ledger.tip().size;
     report.membership = ledger.fold().membership.clone();
 

@@ -10,7 +10,7 @@ mod opening;
 use super::disk::Disk;
 use super::draft::Draft;
 use super::index::{self, Place};
-use super::tree;
+use super::{root, tree};
 use crate::error::Failure;
 use crate::host::{Keep, Readers, Span};
 use crate::journal::chain::Tip;
@@ -35,6 +35,15 @@ pub enum Mend {
     Yes,
     /// Only look (`--dry-run`).
     No,
+}
+
+/// When readers see what was signed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// The root file follows the floor.
+    AtOnce,
+    /// It waits where it is until those who must cosign have done so.
+    Cosigned,
 }
 
 /// The journal in a writer's hands.
@@ -148,20 +157,27 @@ impl<'a> Ledger<'a> {
 
     /// Signs and publishes what was appended; without anything new, finishes what a crash left.
     pub fn publish(&mut self, keys: &[SigningKey]) -> Result<(), Failure> {
+        self.publish_by(keys, Release::AtOnce).map(|_| ())
+    }
+
+    /// The same where readers may have to wait. Returns whether they see all of it: what is held
+    /// back is signed and committed like everything, but no file that readers start from runs
+    /// ahead of the root file.
+    pub fn publish_by(&mut self, keys: &[SigningKey], release: Release) -> Result<bool, Failure> {
         if !self.fresh.is_empty() {
             let size = self.tip.size;
             let root = self.whole_frontier().root();
             let note = self.signed(&Checkpoint::new(&self.origin, size, root), keys)?;
             self.raise_floor(note.render(), root)?;
         }
-        self.announce()
+        self.announce(release)
     }
 
     /// Publishes lines of somebody else's log under the checkpoint that covers exactly them.
     pub fn publish_under(&mut self, note: &str, root: Hash) -> Result<(), Failure> {
         debug_assert!(root == self.whole_frontier().root(), "proven before it was appended");
         self.raise_floor(note.to_owned(), root)?;
-        self.announce()
+        self.announce(Release::AtOnce).map(|_| ())
     }
 
     /// Tiles first: the floor promises them.
@@ -178,19 +194,16 @@ impl<'a> Ledger<'a> {
         Ok(())
     }
 
-    fn announce(&mut self) -> Result<(), Failure> {
+    fn announce(&mut self, release: Release) -> Result<bool, Failure> {
         let layout = self.disk.layout;
         let floor = serde_json::to_vec(&self.floor).expect("a floor has string keys only");
         self.disk.put(&layout.committed(), &floor, (Keep::Durable, Readers::Usual))?;
-        self.disk.put(
-            &layout.root(),
-            self.floor.note.as_bytes(),
-            (Keep::Durable, Readers::Everybody),
-        )?;
-        let head = format!("{} {}\n", self.floor.size, self.floor.head);
-        self.disk.put(&layout.head(), head.as_bytes(), (Keep::Durable, Readers::Everybody))?;
+        let shown = root::follow(&self.disk, &self.floor, release)?;
         self.extend_index()?;
-        self.write_snapshot()
+        if shown {
+            self.write_snapshot()?;
+        }
+        Ok(shown)
     }
 
     /// The bytes beyond the floor, cut at line ends into parts of bounded size.

@@ -23,7 +23,13 @@ pub fn signing(
     now_s: u64,
 ) -> Result<Vec<SigningKey>, Failure> {
     let epoch = fold.log.as_ref().map_or(0, |log| log.epoch);
-    let wanted = fold.log.as_ref().map_or(vec![identity.vkey.as_str()], |log| log.signing(now_s));
+    let mut wanted =
+        fold.log.as_ref().map_or(vec![identity.vkey.as_str()], |log| log.signing(now_s));
+    // As long as no checkpoint by the new key was published (a witness may hold it back for longer
+    // than the overlap), readers, ourselves among them, know only the one before.
+    let before = fold.log.as_ref().and_then(|log| log.before.as_ref());
+    let unseen = before.filter(|(vkey, _)| *vkey == identity.vkey && wanted.len() == 1);
+    wanted.extend(unseen.map(|(vkey, _)| vkey.as_str()));
     let mut keys = Vec::new();
     for (back, vkey) in (0..).zip(wanted) {
         match load_key(disk, &name(epoch - back)) {

@@ -4,6 +4,7 @@
 //! derived and rebuilt by the everyday code.
 
 pub mod audit;
+pub mod cosigned;
 pub mod decisions;
 pub mod disk;
 pub mod draft;
@@ -15,6 +16,7 @@ pub mod ledger;
 pub mod log_keys;
 pub mod pages;
 pub mod rebuild;
+pub mod root;
 pub mod scan;
 pub mod shared_keys;
 pub mod tree;

@@ -3,20 +3,21 @@
 
 use super::disk::Disk;
 use super::identity::Identity;
-use super::index;
 use super::scan::{self, End, Start};
 use super::tree;
+use super::{floor, index};
 use crate::auth::vkey::VerifierKey;
 use crate::error::{Failure, Kind};
-use crate::host::Span;
+use crate::host::{Keep, Readers, Span};
 use crate::journal::chain::Tip;
 use crate::journal::checkpoint::{Checkpoint, open_checkpoint};
+use crate::journal::floor::Floor;
 use crate::journal::line::{LINE_BYTES_MAX, Line};
 use crate::journal::merkle::{Hash, leaf_hash};
 use crate::journal::proof::{consistency_proof, inclusion_proof};
 use crate::journal::record::Record;
 use crate::journal::replay::Fold;
-use crate::journal::snapshot::Snapshot;
+use crate::journal::snapshot::{FOLD_VERSION, Snapshot};
 use crate::journal::tlog_proof::render_tlog_proof;
 use crate::protocol::member::NodeId;
 use std::collections::VecDeque;
@@ -78,6 +79,16 @@ impl Published {
         Ok(Published { identity, vkey, checkpoint, note: note.render() })
     }
 
+    /// The same of everything that was signed, published or not, with the floor it stands on.
+    pub fn signed(disk: &Disk<'_>) -> Result<(Published, Floor), Failure> {
+        let identity = Identity::require(disk)?;
+        let vkey = identity.verifier()?;
+        let floor = floor::read(disk, &identity)?;
+        let (checkpoint, note) = open_checkpoint(&floor.note, &vkey)
+            .map_err(|error| Failure::failed(format!("nothing is signed yet: {error}")))?;
+        Ok((Published { identity, vkey, checkpoint, note: note.render() }, floor))
+    }
+
     /// Leaf hash of the last line, as `head.txt` tells it; `None` where that is behind.
     pub fn head(&self, disk: &Disk<'_>) -> Option<Hash> {
         let text = disk.read_text(&disk.layout.head()).ok().flatten()?;
@@ -92,6 +103,29 @@ impl<'a> View<'a> {
         let Published { identity, vkey, checkpoint, note } = Published::read(&disk)?;
         let (fold, bytes) = fold_at(&disk, &identity.origin, checkpoint.size)?;
         Ok(View { disk, note, identity, vkey, checkpoint, fold, bytes })
+    }
+
+    /// Everything that was signed, also what waits for a witness before readers may see it: what
+    /// witnesses are shown, and what we answer for.
+    pub fn signed(disk: Disk<'a>) -> Result<(View<'a>, Floor), Failure> {
+        let (Published { identity, vkey, checkpoint, note }, floor) = Published::signed(&disk)?;
+        let (fold, bytes) = fold_at(&disk, &identity.origin, checkpoint.size)?;
+        Ok((View { disk, note, identity, vkey, checkpoint, fold, bytes }, floor))
+    }
+
+    /// Writes what the next reader of this size, the floor's, starts from.
+    pub fn store_snapshot(&self, floor: &Floor) -> Result<(), Failure> {
+        let snapshot = Snapshot {
+            fold_version: FOLD_VERSION,
+            bytes: self.bytes,
+            size: floor.size,
+            head: floor.head,
+            ts: floor.ts,
+            frontier: tree::frontier(&self.disk, floor.size)?.hashes().to_vec(),
+            fold: self.fold.clone(),
+        };
+        let how = (Keep::Durable, Readers::Usual);
+        self.disk.put(&self.disk.layout.snapshot(), &snapshot.render(), how)
     }
 
     /// One line by its index.
@@ -135,8 +169,10 @@ impl<'a> View<'a> {
                 return Ok(Some(seq));
             }
         }
-        // A "no" is worth something only from an index that has an entry for every line.
-        if index::entries(&self.disk)? == self.checkpoint.size {
+        // A "no" is worth something only from an index that has an entry for every line; it may
+        // reach beyond what is published.
+        let reach = index::reach(&self.disk)?;
+        if reach >= self.checkpoint.size && index::entries(&self.disk)? == reach {
             return Ok(None);
         }
         Ok(self.find(&|placed| placed.leaf == *leaf)?.map(|placed| placed.line.seq))

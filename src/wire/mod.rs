@@ -5,3 +5,4 @@ pub mod freshness;
 pub mod health;
 pub mod psv;
 pub mod routes;
+pub mod witness;
