@@ -10,7 +10,7 @@ fn a_join_ends_with_the_whole_journal_and_the_same_map() {
     let fed = Federation::found();
     fed.anchor.good(&["grant", "api", "gw1"]);
     fed.grow(20);
-    let node = Node::in_folder(&fed.folder, "n1");
+    let mut node = Node::in_folder(&fed.folder, "n1");
     let place = node.url();
     let ran = fed.join_with(&node, &place).expect(0);
     assert_eq!(ran.err, "", "{ran:?}");
@@ -19,6 +19,7 @@ fn a_join_ends_with_the_whole_journal_and_the_same_map() {
     assert!(ran.out.contains(&own.to_string()), "line {own} is not named: {}", ran.out);
     assert!(node.good(&["proof", "n1"]).contains(&format!("index {own}\n")));
 
+    node.serve();
     node.fed(&["tick"]).expect(0);
     fed.anchor.fed(&["tick"]).expect(0);
     node.fed(&["tick"]).expect(0);

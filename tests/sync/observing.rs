@@ -196,7 +196,7 @@ fn a_refused_observation_is_one_warning() {
     });
     let ran = node.fed(&["tick"]).expect(0);
     assert!(!ran.err.contains('\u{1b}'), "{ran:?}");
-    ran.warning_once(&[&fed.front.url(), "refused our observation with 409"]);
+    ran.warning_once(&[&fed.front.url(), " with 409: no"]);
     // No answer at all is no word every tick, only its begin and its end.
     fed.front.answer(|asked| match asked.is("/observe") {
         true => saying("503 Later", b""),
