@@ -1,5 +1,9 @@
 //! Verbs and flags exactly as typed; `config` makes sense of them.
 
+mod member;
+
+pub use member::{Drain, Grant, Invite, Join, Reach, Register};
+
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
@@ -153,91 +157,6 @@ pub struct Init {
     /// Tick interval written into the configuration.
     #[arg(long, default_value = "30s", value_name = "T")]
     pub interval: String,
-}
-
-/// `invite`.
-#[derive(Args, Debug)]
-pub struct Invite {
-    /// Id of the node to let in.
-    #[arg(value_name = "NODE")]
-    pub node: String,
-    /// A service name to bind to it; may be given more than once.
-    #[arg(long = "service", value_name = "S")]
-    pub services: Vec<String>,
-    /// How long the invitation may be used.
-    #[arg(long, default_value = "1h", value_name = "T")]
-    pub ttl: String,
-    /// What the node signs with: ed25519 or hmac-sha256.
-    #[arg(long, default_value = "ed25519", value_name = "A")]
-    pub alg: String,
-    /// End the node's lost key and let it in again.
-    #[arg(long)]
-    pub replace: bool,
-}
-
-/// `join`.
-#[derive(Args, Debug)]
-pub struct Join {
-    /// Where this node's agent answers; may be given more than once.
-    #[arg(long = "url", value_name = "URL")]
-    pub urls: Vec<String>,
-    /// A service this node offers: `name=url[@weight]`.
-    #[arg(long = "service", value_name = "S")]
-    pub services: Vec<String>,
-    /// Whether others can dial this node's agent [default: inbound].
-    #[arg(long, value_enum, value_name = "R")]
-    pub reach: Option<Reach>,
-    /// The join string, or - for standard input (a string on the command line shows in ps).
-    #[arg(value_name = "-")]
-    pub invite: String,
-}
-
-/// `register`.
-#[derive(Args, Debug)]
-pub struct Register {
-    /// Where this node's agent answers [default: as registered].
-    #[arg(long = "url", value_name = "URL")]
-    pub urls: Vec<String>,
-    /// A service this node offers: `name=url[@weight]` [default: as registered].
-    #[arg(long = "service", value_name = "S")]
-    pub services: Vec<String>,
-    /// Whether others can dial this node's agent [default: as registered].
-    #[arg(long, value_enum, value_name = "R")]
-    pub reach: Option<Reach>,
-}
-
-/// Whether others can dial a node's agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Reach {
-    /// They can.
-    Inbound,
-    /// Nobody can: it lives by its own observations, and is routed where its services answer.
-    Outbound,
-}
-
-/// `grant`.
-#[derive(Args, Debug)]
-pub struct Grant {
-    /// The service name.
-    #[arg(value_name = "SERVICE")]
-    pub service: String,
-    /// Who may offer it.
-    #[arg(value_name = "NODE")]
-    pub node: String,
-    /// Take it back.
-    #[arg(long)]
-    pub off: bool,
-}
-
-/// `drain`.
-#[derive(Args, Debug)]
-pub struct Drain {
-    /// Take it back.
-    #[arg(long)]
-    pub off: bool,
-    /// End by itself after this long.
-    #[arg(long = "for", value_name = "T", conflicts_with = "off")]
-    pub for_: Option<String>,
 }
 
 /// `tick`.

@@ -25,7 +25,7 @@ pub(super) fn json(value: &serde_json::Value) -> Result<(), Failure> {
 /// A warning on standard error.
 pub(super) fn warn(text: &str) {
     // One write, so that lines of processes that share a log do not mix.
-    let _ = io::stderr().lock().write_all(format!("crowny-fed: {text}\n").as_bytes());
+    let _ = io::stderr().lock().write_all(format!("crowny-fed: {}\n", one_line(text)).as_bytes());
 }
 
 /// A failure and its hint on standard error.

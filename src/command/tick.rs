@@ -6,6 +6,7 @@ use crate::cli::Tick;
 use crate::cycle::tick::{Ended, Report, run as tick};
 use crate::error::Kind;
 use crate::protocol::blind::Pulse;
+use crate::protocol::contact::{Contact, Help, Said};
 use crate::protocol::member::{Liveness, NodeId};
 use crate::protocol::probe::Outcome;
 use crate::protocol::subject::Subject;
@@ -90,33 +91,72 @@ fn explanation(context: &Context, report: &Report) -> String {
         format!("tick {} ({kind}), journal {} lines\n", decision.memory.tick, report.size);
     for heard in &report.heard {
         let id = &heard.listed.id;
-        let seen = match &heard.outcome {
-            Outcome::Answered { http, ms } => format!("answered {http} in {ms} ms"),
-            Outcome::Failed { heard: true, .. } => format!("no answer ({}; heard)", heard.reason),
-            Outcome::Failed { heard: false, .. } => {
-                format!("no answer ({}; not heard)", heard.reason)
-            }
+        let seen = seen(&heard.outcome, &heard.reason);
+        text.push_str(&format!(
+            "  {id}: {seen}: {}\n",
+            reason(context, report, &Subject::node(id))
+        ));
+    }
+    let rows: Vec<&NodeId> = report.heard.iter().map(|heard| &heard.listed.id).collect();
+    for (subject, contact) in &report.contacts {
+        if subject.service.is_none() && rows.contains(&&subject.node) {
+            continue;
+        }
+        let why = match &contact.outcome {
+            Outcome::Failed { reason, .. } => reason.as_str(),
+            Outcome::Answered { .. } => "",
         };
-        text.push_str(&format!("  {id}: {seen}: {}\n", reason(context, report, id)));
+        let seen = seen(&contact.outcome, why);
+        let helped = helped(contact);
+        text.push_str(&format!(
+            "  {subject}: {seen}{helped}: {}\n",
+            reason(context, report, subject)
+        ));
     }
     text
 }
 
-/// Why nothing more happened to this peer.
-fn reason(context: &Context, report: &Report, id: &NodeId) -> String {
-    let Some(member) = report.membership.member(id) else {
+fn seen(outcome: &Outcome, why: &str) -> String {
+    match outcome {
+        Outcome::Answered { http, ms } => format!("answered {http} in {ms} ms"),
+        Outcome::Failed { heard: true, .. } => format!("no answer ({why}; heard)"),
+        Outcome::Failed { heard: false, .. } => format!("no answer ({why}; not heard)"),
+    }
+}
+
+fn helped(contact: &Contact) -> String {
+    let said = |help: &Help| match help.said {
+        Said::Reached => format!(", {} reached it", help.helper),
+        Said::CouldNot => format!(", {} could not either", help.helper),
+        Said::Silent => format!(", {} was silent", help.helper),
+    };
+    contact.helped.iter().map(said).collect()
+}
+
+/// Why nothing more happened to this subject.
+fn reason(context: &Context, report: &Report, subject: &Subject) -> String {
+    let Some(member) = report.membership.member(&subject.node) else {
         return "not in the journal".to_owned();
     };
-    if let Some(verdict) =
-        report.decision.verdicts.iter().find(|verdict| verdict.subject == Subject::node(id))
-    {
+    let new = report.decision.verdicts.iter().find(|verdict| verdict.subject == *subject);
+    if let Some(verdict) = new {
         return format!("now {}, by {}", verdict.to.liveness.word(), verdict.rule.name());
     }
     let needed = suspicion::ticks_max(&context.config.profile, report.membership.present() as u64);
-    let waited =
-        report.decision.memory.suspects.get(&Subject::node(id)).map_or(0, |open| open.ticks);
-    match member.standing.liveness {
-        Liveness::Suspect => format!("suspect for {waited} of {needed} failed healthy ticks"),
-        liveness => format!("stays {}", liveness.word()),
+    let open = report.decision.memory.suspects.get(subject);
+    let held = match &subject.service {
+        Some(name) => member.liveness_of(name),
+        None => member.standing.liveness,
+    };
+    match (held, open) {
+        (Liveness::Suspect, Some(open)) => {
+            let accusers: Vec<&str> = open.accusers.iter().map(NodeId::as_str).collect();
+            format!(
+                "suspect for {} of at most {needed} failed healthy ticks, missed by {}",
+                open.ticks,
+                accusers.join(" ")
+            )
+        }
+        (liveness, _) => format!("stays {}", liveness.word()),
     }
 }

@@ -6,7 +6,7 @@
 use super::helping::below;
 use super::observing::{self, Told};
 use super::peers;
-use super::plan::{Plan, plan, whom};
+use super::plan::{Of, Plan, plan, whom};
 use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
 use super::sync::{self, Synced, anchor_urls};
@@ -108,7 +108,7 @@ impl Node<'_> {
     /// Probes the rows of our own roster and of the journal, and the agents of the other members.
     fn look(&mut self, until_boot_ms: u64) -> Result<Looked, Failure> {
         let fold = &self.view.fold;
-        let plan = plan(&self.disk, self.config, &fold.membership);
+        let plan = plan(&self.disk, self.config, (&fold.membership, Of::Node));
         let (memory, profile) = (&mut self.memory, &self.config.profile);
         let agents = whom(&fold.membership, &self.identity.id, (memory, profile), &mut |bound| {
             below(self.disk.host, bound)

@@ -4,6 +4,7 @@ use super::admission::Accepted;
 use super::founding::{hex_chance, make_key};
 use super::speaking::{Offer, Word, accepted, one_at_a_time, post, say};
 use super::sync;
+use super::tick::{beginning, save_memory};
 use crate::auth::envelope::Envelope;
 use crate::auth::invite::Invite;
 use crate::auth::{keys, mac, pae};
@@ -12,6 +13,7 @@ use crate::error::Failure;
 use crate::host::{Host, Keep, Readers};
 use crate::journal::tlog_proof::parse_tlog_proof;
 use crate::protocol::member::{Incarnation, NodeId};
+use crate::protocol::memory::Memory;
 use crate::store::disk::Disk;
 use crate::store::identity::{Identity, load_key};
 use crate::store::view::View;
@@ -58,6 +60,10 @@ pub fn join(
         let mut identity = Identity::load(&disk)?.unwrap_or(identity);
         identity.incarnation = identity.incarnation.max(standing);
         identity.store(&disk)?;
+    }
+    if disk.length(&disk.layout.tick())?.is_none() {
+        let now = host.clock();
+        save_memory(&disk, &Memory::fresh(&beginning(&now)))?;
     }
     let accepted = say(host, config, &Word::Register(offer.clone()))?;
     disk.remove(&disk.layout.key("enrolment-nonce"))?;

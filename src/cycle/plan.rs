@@ -27,10 +27,20 @@ pub struct Plan {
     pub without_roster: bool,
 }
 
+/// Whose roster is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Of {
+    /// The federation's: what it lacks is a trouble, what it changes is journalled.
+    Federation,
+    /// A node's own, beside the rows that the journal tells.
+    Node,
+}
+
 /// Plans a tick over the table as it stands.
-pub fn plan(disk: &Disk<'_>, config: &Config, membership: &Membership) -> Plan {
+pub fn plan(disk: &Disk<'_>, config: &Config, (membership, of): (&Membership, Of)) -> Plan {
     let mut plan = Plan::default();
-    let known = membership.members().any(|(_, member)| member.row.is_some());
+    let known =
+        of == Of::Federation && membership.members().any(|(_, member)| member.row.is_some());
     let trouble = match peers::find_roster(disk, config) {
         Ok(Some(roster)) => {
             plan.roster = roster;
@@ -46,15 +56,18 @@ pub fn plan(disk: &Disk<'_>, config: &Config, membership: &Membership) -> Plan {
         plan.warnings.push(format!("{trouble}; rows already known stay as they are"));
     }
     plan.warnings.extend(enrolled_rows(&plan.roster, membership));
-    plan.rows = rows(&plan.roster, membership);
+    plan.rows = rows(&plan.roster, (membership, of));
     plan
 }
 
-fn rows(roster: &Roster, membership: &Membership) -> Vec<Listed> {
+fn rows(roster: &Roster, (membership, of): (&Membership, Of)) -> Vec<Listed> {
     let keyless = |id: &NodeId| membership.member(id).is_none_or(|member| !member.enrolled);
     let mut rows: Vec<Listed> =
         roster.rows.iter().filter(|listed| keyless(&listed.id)).cloned().collect();
-    let changes = roster::changes(roster, membership);
+    let changes = match of {
+        Of::Federation => roster::changes(roster, membership),
+        Of::Node => Vec::new(),
+    };
     let mut skip: BTreeSet<&NodeId> =
         changes.iter().filter(|change| change.row.is_none()).map(|change| &change.node).collect();
     skip.extend(roster.rows.iter().map(|listed| &listed.id));

@@ -51,6 +51,15 @@ struct Claimed {
     end: End,
 }
 
+/// Whose word that our unfinished lines are of no log is enough.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Says {
+    /// An anchor, or whom an operator named: it is believed, for what it costs is asking again.
+    Authority,
+    /// Any member: it may lag, or want to keep us back, and the lines were proven.
+    Hearsay,
+}
+
 enum Step {
     /// More is to come.
     Further,
@@ -75,14 +84,14 @@ impl<'a> Copy<'a> {
 
     /// Takes pages until the end of the checkpoint; `true` where it was reached. What a server does
     /// wrong is a warning.
-    pub(super) fn pull(&mut self, server: &Server<'_>) -> Result<bool, Failure> {
+    pub(super) fn pull(&mut self, server: &Server<'_>, says: Says) -> Result<bool, Failure> {
         let mut asking = Asking { carried: Vec::new(), most: PAGE_BYTES_MAX, cuts: 0 };
         while !server.late() {
             match self.step(server, &mut asking)? {
                 Step::Further => {}
                 Step::Whole => return Ok(true),
                 Step::Unknown(answer) => {
-                    self.unknown_to(server, &answer)?;
+                    self.unknown_to(server, &answer, says)?;
                     return Ok(false);
                 }
                 Step::GivenUp(why) => {
@@ -114,10 +123,10 @@ impl<'a> Copy<'a> {
         }
         asking.carried.extend(page.lines);
         let Some(end) = page.end.filter(|_| !cut) else {
-            return Ok(asking.broke_off(prefix.tip.size > from));
+            return Ok(asking.broke_off((from, prefix.tip.size)));
         };
         let lines = std::mem::take(&mut asking.carried);
-        self.settle(Claimed { prefix, lines, end })
+        self.settle(server, Claimed { prefix, lines, end })
     }
 
     /// The page after `held`, and whether it broke off.
@@ -160,13 +169,20 @@ impl<'a> Copy<'a> {
     }
 
     /// Believes the lines, or says why not.
-    fn settle(&mut self, claimed: Claimed) -> Result<Step, Failure> {
+    fn settle(&mut self, server: &Server<'_>, claimed: Claimed) -> Result<Step, Failure> {
         let Claimed { prefix, lines, end } = claimed;
         let vkey = self.identity.verifier()?;
         let (checkpoint, note) = match open_checkpoint(&end.note, &vkey) {
             Ok(opened) => opened,
             Err(error) => return Ok(Step::GivenUp(format!("/sync: {error}"))),
         };
+        if checkpoint.size <= self.ledger.floor().size
+            && let Ok(ours) = Published::read(&self.disk)
+        {
+            // However it came: two histories under one signature are told, not passed over.
+            let seen = Seen { theirs: &checkpoint, note: &note.render(), url: &server.url };
+            against::expect_earlier(&self.disk, &ours, &seen)?;
+        }
         if checkpoint.size < self.ledger.floor().size {
             return Ok(Step::GivenUp("/sync shows an older checkpoint than ours".to_owned()));
         }
@@ -194,7 +210,12 @@ impl<'a> Copy<'a> {
     }
 
     /// The server does not know where we stand: it lags, or it shows another history.
-    fn unknown_to(&mut self, server: &Server<'_>, answer: &[u8]) -> Result<(), Failure> {
+    fn unknown_to(
+        &mut self,
+        server: &Server<'_>,
+        answer: &[u8],
+        says: Says,
+    ) -> Result<(), Failure> {
         let vkey = self.identity.verifier()?;
         let opened = serde_json::from_slice::<Unknown>(answer)
             .map_err(|error| error.to_string())
@@ -209,6 +230,11 @@ impl<'a> Copy<'a> {
         if self.unfinished() {
             // They were proven under a checkpoint that we did not keep.
             let held = self.ledger.floor().size;
+            if says == Says::Hearsay {
+                let what = format!("does not have our unfinished lines after {held}; they stay");
+                self.warn(server, &what);
+                return Ok(());
+            }
             self.warn(
                 server,
                 &format!("does not have our unfinished lines after {held}; they are set aside"),
@@ -236,12 +262,12 @@ impl<'a> Copy<'a> {
 
 impl Asking {
     /// A page broke off: a link that cuts long answers may carry shorter ones.
-    fn broke_off(&mut self, gained: bool) -> Step {
+    fn broke_off(&mut self, (from, to): (u64, u64)) -> Step {
         self.cuts += 1;
         let least = self.most == PAGE_BYTES_MIN;
         self.most = (self.most / 4).max(PAGE_BYTES_MIN);
-        if self.cuts > CUTS_MAX || (!gained && least) {
-            return Step::GivenUp("/sync breaks off again and again".to_owned());
+        if self.cuts > CUTS_MAX || (to == from && least) {
+            return Step::GivenUp(format!("/sync breaks off again and again after line {to}"));
         }
         Step::Further
     }

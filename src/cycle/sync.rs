@@ -6,11 +6,11 @@
 //! ours: whoever shows different members different histories has to fear that they talk.
 
 use super::against::{self, Seen};
-use super::pull::{Copy, locked};
+use super::pull::{Copy, Says, locked};
 use super::server::{ASK_MS, Server};
 use crate::config::Config;
 use crate::error::Failure;
-use crate::journal::checkpoint::{Checkpoint, open_checkpoint};
+use crate::journal::checkpoint::Checkpoint;
 use crate::journal::merkle::Hash;
 use crate::journal::note::NOTE_BYTES_MAX;
 use crate::journal::replay::Fold;
@@ -194,7 +194,7 @@ fn follow_anchors(
                 compare(copy, server, answer)?;
             }
             _ => {
-                if copy.pull(server)? {
+                if copy.pull(server, Says::Authority)? {
                     synced.from = Some(server.url.clone());
                     return Ok(());
                 }
@@ -221,9 +221,11 @@ fn look_at_others(
         seen.extend(more.into_iter().zip(answers));
     }
     for (server, answer) in seen {
+        let named = run.from.iter().any(|url| url.trim_end_matches('/') == server.url);
+        let says = if named { Says::Authority } else { Says::Hearsay };
         if let Some(theirs) = compare(copy, &server, answer)?
             && theirs.size > copy.ledger.floor().size
-            && copy.pull(&server)?
+            && copy.pull(&server, says)?
         {
             synced.from = Some(server.url.clone());
         }
@@ -246,7 +248,7 @@ pub fn look_at_one(
     let asked = ask(disk, config, (&ours.identity, fold), run);
     let Some((server, answer)) = asked.shown.into_iter().next() else { return Ok(()) };
     let Ok(shown) = server.whole("/checkpoint", answer) else { return Ok(()) };
-    let Ok((theirs, note)) = open_checkpoint(&shown, &ours.vkey) else { return Ok(()) };
+    let Ok((theirs, note)) = against::opened(fold, &ours.vkey, &shown) else { return Ok(()) };
     // Read again: a line committed since we asked must not look like one that we lost.
     let ours = Published::read(disk)?;
     let seen = Seen { theirs: &theirs, note: &note.render(), url: &server.url };
@@ -264,7 +266,7 @@ fn compare(
 ) -> Result<Option<Checkpoint>, Failure> {
     let Ok(shown) = server.whole("/checkpoint", answer) else { return Ok(None) };
     let vkey = copy.identity.verifier()?;
-    let (theirs, note) = match open_checkpoint(&shown, &vkey) {
+    let (theirs, note) = match against::opened(copy.ledger.fold(), &vkey, &shown) {
         Ok(opened) => opened,
         Err(error) => {
             copy.warn(server, &format!("/checkpoint is none of {}: {error}", vkey.name()));

@@ -3,7 +3,7 @@
 use super::helping::below;
 use super::judging::{Judged, Seen, judge};
 use super::peers::{self, Heard};
-use super::plan::{Plan, plan, whom};
+use super::plan::{Of, Plan, plan, whom};
 use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
 use super::{follow, publish, sync, witnesses};
@@ -103,7 +103,7 @@ fn anchor_tick(
     let deadline_ms = began.boot_ms + config.profile.deadline_ms();
     let (pulse, mut memory) = loaded.memory.open(&beginning(&began), config.profile.interval_ms);
 
-    let plan = plan(&disk, config, &loaded.ledger.fold().membership);
+    let plan = plan(&disk, config, (&loaded.ledger.fold().membership, Of::Federation));
     // The last quarter of the time belongs to deciding and publishing.
     let probing_ms = began.boot_ms + config.profile.deadline_ms() / 4 * 3;
     let learnt =

@@ -251,6 +251,7 @@ mod tests {
             incarnation: Incarnation::new(incarnation).unwrap(),
             urls: vec!["http://192.0.2.1:9160".into()],
             services: vec![Service::parse(&format!("{service}=http://192.0.2.1:80")).unwrap()],
+            outbound: false,
         }
     }
 

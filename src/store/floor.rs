@@ -66,11 +66,11 @@ pub fn refuse_convicted(disk: &Disk<'_>) -> Result<(), Failure> {
         return Ok(());
     }
     Err(Failure::integrity(format!(
-        "our own signature contradicts what we hold: {} in {}",
+        "the log's signature is on two histories: {} in {}",
         notes.join(", "),
         folder.display()
     ))
-    .hint("find out which copy of this anchor is the right one, stop the other, then move that folder away"))
+    .hint("find out which copy of the anchor is the right one, stop the other, then move that folder away"))
 }
 
 /// Keeps both notes of a contradiction between floor and root file, for whoever has to judge it.

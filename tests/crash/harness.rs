@@ -1,11 +1,13 @@
 //! One federation in a temporary folder, the binary that works on it, and what its files promise.
 
 use sha2::{Digest, Sha256};
+use super::peers::StandIn;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Far beyond every limit under test; reaching it fails the test instead of hanging it.
@@ -145,6 +147,12 @@ pub struct Fed {
     pub dir: PathBuf,
 }
 
+/// The gateway in front of every first node: its service has to answer, or it would be doubted.
+fn gateway() -> &'static StandIn {
+    static GATEWAY: OnceLock<StandIn> = OnceLock::new();
+    GATEWAY.get_or_init(StandIn::answering)
+}
+
 impl Fed {
     /// An empty place, before `init`.
     pub fn nowhere() -> Fed {
@@ -165,7 +173,7 @@ impl Fed {
     pub fn init(&self) -> Command {
         let mut init = self.verb("init");
         init.args(["--id", "n1", "--origin", ORIGIN, "--interval", "0"]);
-        init.args(["--service", "web=http://192.0.2.1:80"]);
+        init.args(["--service", &format!("web=http://127.0.0.1:{}", gateway().port)]);
         init
     }
 

@@ -171,8 +171,8 @@ fn a_conviction_stands_until_a_person_has_judged_it() {
     folder.write("d/state/evidence/ours-4.txt", "a note\n");
     folder.write("d/state/evidence/theirs-4.txt", "another\n");
     let journal = folder.text("d/nodes.ndjson");
-    folder.fed("d", &["tick"]).refuses(5, "our own signature contradicts");
-    folder.fed("d", &["grant", "api", "n2"]).refuses(5, "our own signature contradicts");
+    folder.fed("d", &["tick"]).refuses(5, "the log's signature is on two histories");
+    folder.fed("d", &["grant", "api", "n2"]).refuses(5, "the log's signature is on two histories");
     assert!(folder.good("d", &["status"]).contains("theirs-4.txt"));
     assert_eq!(folder.text("d/nodes.ndjson"), journal);
     fs::rename(folder.join("d/state/evidence"), folder.join("judged")).unwrap();
