@@ -1,8 +1,10 @@
 //! Verbs and flags exactly as typed; `config` makes sense of them.
 
 mod member;
+mod simulate;
 
 pub use member::{Drain, Grant, Invite, Join, Reach, Register};
+pub use simulate::Simulate;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -124,6 +126,8 @@ pub enum Verb {
     Root(Reading),
     /// An inclusion proof that verifies offline, or the check of one.
     Proof(Proof),
+    /// A seeded model of many nodes under loss, silence and partition: ours, or plain SWIM.
+    Simulate(Simulate),
     /// Three real processes on loopback, one killed and brought back. Takes some seconds.
     Demo(Demo),
     /// Shell completions.

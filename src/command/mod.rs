@@ -16,6 +16,7 @@ mod register;
 mod root;
 mod routes;
 mod serve;
+mod simulate;
 mod status;
 mod sync;
 mod tick;
@@ -73,6 +74,7 @@ fn dispatch(cli: &Cli) -> Ending {
         Verb::Sync(typed) => sync::run(&plain()?, typed),
         Verb::Root(reading) => root::run(&look()?, reading.json),
         Verb::Proof(proof) => proof::run(common, proof),
+        Verb::Simulate(typed) => simulate::run(typed),
         Verb::Demo(demo) => demo::run(common, demo.keep),
         Verb::Completions { shell } => completions::shell(*shell),
         Verb::Man { verb } => completions::manual(verb.as_deref()),

@@ -29,6 +29,14 @@ impl Chance {
         self.below(of) < parts
     }
 
+    /// Puts a list into any order, each as likely as the others (Fisher-Yates).
+    pub fn shuffle<T>(&mut self, list: &mut [T]) {
+        for last in (1..list.len()).rev() {
+            let other = self.below(last as u64 + 1) as usize;
+            list.swap(last, other);
+        }
+    }
+
     /// Fills bytes.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(8) {

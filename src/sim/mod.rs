@@ -1,9 +1,17 @@
-//! A whole federation in one process, from one seed: disks that forget, networks that drop, clocks
-//! that jump, and the real conductor running on them.
+//! A whole federation in one process, from one seed.
 //!
-//! Nothing of the product is replaced but [`crate::host::Host`]: `init`, `tick` and the HTTP router
-//! run unchanged. A run is a function of its seed, so a failure is a number.
+//! [`world`] and [`disk`] are nodes, links and disks under the real conductor: nothing of the
+//! product is replaced but [`crate::host::Host`]; `init`, `tick` and the HTTP router run unchanged.
+//! [`field`] and what stands around it is the model behind `simulate`: no bytes and no disk, only
+//! who asks whom and what the rules of `protocol` make of it, beside plain SWIM, fast enough for a
+//! thousand members. Either way a run is a function of its seed, so a failure is a number.
 
 pub mod chance;
+pub mod course;
 pub mod disk;
+pub mod field;
+pub mod moment;
+pub mod paper;
+pub mod plain_swim;
+pub mod score;
 pub mod world;

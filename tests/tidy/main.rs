@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 /// Folder → what it may import of ours. `host::real`, `host::dial` and the like are named apart,
 /// because most layers may know the trait and not the machine behind it.
-const LAYERS: [(&str, &[&str]); 10] = [
+const LAYERS: [(&str, &[&str]); 11] = [
     ("protocol", &["protocol"]),
     ("auth", &["auth"]),
     ("journal", &["journal", "protocol", "auth"]),
@@ -31,6 +31,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
         ],
     ),
     ("sim", &["sim", "http", "wire", "protocol", "host", "config"]),
+    ("cli", &["cli"]),
     (
         "command",
         &[
@@ -48,6 +49,7 @@ const LAYERS: [(&str, &[&str]); 10] = [
             "host::real",
             "error",
             "layout",
+            "sim",
         ],
     ),
 ];
