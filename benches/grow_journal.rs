@@ -57,6 +57,7 @@ fn draft(at: u64) -> Draft {
         (Liveness::Suspect, Liveness::Alive)
     };
     Record::Verdict(VerdictRecord {
+        service: None,
         node,
         inc: Incarnation::new(turn.div_ceil(2)).unwrap(),
         from,
@@ -67,7 +68,8 @@ fn draft(at: u64) -> Draft {
         tick: turn,
         evidence: Evidence {
             target: "127.0.0.1:1".to_owned(),
-            probe: Outcome::Failed { reason: "refused".to_owned(), heard: true, ms: 0 },
+            probe: Some(Outcome::Failed { reason: "refused".to_owned(), heard: true, ms: 0 }),
+            ..Evidence::default()
         },
         heirs: Default::default(),
         no_heir: Vec::new(),

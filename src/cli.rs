@@ -118,6 +118,10 @@ pub enum Verb {
     Routes(Routes),
     /// The journal's lines, newest last.
     Log(Log),
+    /// The story of one member: what was seen of it, by whom, and what followed.
+    Why(Why),
+    /// On the anchor: the silent are really lost; no cap and no blindness holds their deaths back.
+    AcceptLoss,
     /// Check chain, root and signature of the journal on disk.
     Verify(Verify),
     /// Fetch what this member's journal lacks, from the anchor or any member, and check it.
@@ -289,6 +293,20 @@ pub struct Log {
     /// The lines exactly as they stand in the journal, for `proof --check --line`.
     #[arg(long, conflicts_with = "json")]
     pub raw: bool,
+}
+
+/// `why`.
+#[derive(Args, Debug)]
+pub struct Why {
+    /// Which member.
+    #[arg(value_name = "NODE")]
+    pub node: String,
+    /// At most this many of its lines, the newest.
+    #[arg(long, short = 'n', default_value_t = 20, value_name = "N")]
+    pub last: u64,
+    /// JSON, one line an object.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `verify`.

@@ -73,6 +73,9 @@ struct Written {
     beta: Option<f64>,
     accusers: Option<u64>,
     suspicion_ticks: Option<u64>,
+    helpers: Option<u64>,
+    probe_all_max: Option<u64>,
+    reap_ticks: Option<u64>,
     peers: Option<PathBuf>,
     status: Option<PathBuf>,
     gateway_config: Option<PathBuf>,
@@ -209,6 +212,9 @@ fn profile(peers: &Peers, written: &Written) -> Result<Profile, Failure> {
     profile.beta = written.beta.unwrap_or(profile.beta);
     profile.accusers = written.accusers.unwrap_or(profile.accusers);
     profile.suspicion_ticks = written.suspicion_ticks.or(profile.suspicion_ticks);
+    profile.helpers = written.helpers.unwrap_or(profile.helpers);
+    profile.probe_all_max = written.probe_all_max.unwrap_or(profile.probe_all_max);
+    profile.reap_ticks = written.reap_ticks.unwrap_or(profile.reap_ticks);
     let typed = typed_timeout_ms.or(typed_slow_ms).is_some();
     let kind = if typed { Kind::Usage } else { Kind::Config };
     profile.checked().map_err(|reason| Failure::new(kind, reason))
@@ -297,6 +303,8 @@ mod tests {
             "interval = \"2s\"\ntimeout = \"3s\"",
             "slow = \"9s\"",
             "suspicion_ticks = 0",
+            "reap_ticks = 0",
+            "helpers = 17",
             "alpha = 0.0",
             "beta = 1e9",
             "self_check = [\"x\"]",

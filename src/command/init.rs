@@ -101,6 +101,14 @@ interval = "{interval}"
 # accusers = 3
 # Fixes the length instead.
 # suspicion_ticks = 6
+# Members asked to try whom we do not reach. At 5 % loss three make a false suspicion a thousand times
+# rarer than none; a fourth no longer pays.
+# helpers = 3
+# Up to so many members with a key are all asked in each tick; above it those in doubt and three more,
+# in a shuffled round, and what members tell does the rest.
+# probe_all_max = 20
+# Ticks after which a dead member no longer counts: three days of them. It is still asked at times.
+# reap_ticks = 8640
 
 # The live gateway's configuration: read to be hashed and compared with the peers', never written.
 # gateway_config = "/etc/gateway/gateway.yaml"

@@ -28,7 +28,7 @@ pub(super) fn run(context: &Context, typed: &Log) -> Ending {
     Ok(None)
 }
 
-fn as_json(placed: &Placed) -> String {
+pub(super) fn as_json(placed: &Placed) -> String {
     let payload: serde_json::Value = serde_json::from_str(&placed.line.payload).unwrap_or_default();
     let line = &placed.line;
     format!(
@@ -42,7 +42,7 @@ fn as_text(placed: &Placed) -> String {
     format!("{:>6}  {}  {:<8}  {}\n", line.seq, rfc3339(line.ts * 1_000), line.kind, told(placed))
 }
 
-fn told(placed: &Placed) -> String {
+pub(super) fn told(placed: &Placed) -> String {
     match Record::of(&placed.line) {
         Record::Genesis(genesis) => format!("{} founded by {}", genesis.origin, genesis.anchor),
         Record::Enroll(enroll) => format!("{}: {} key enrolled", enroll.node, enroll.alg),

@@ -1,5 +1,6 @@
 //! One file a verb: read the checked configuration, call the conductor or a view, print.
 
+mod accept_loss;
 mod completions;
 mod context;
 mod demo;
@@ -21,6 +22,7 @@ mod status;
 mod sync;
 mod tick;
 mod verify;
+mod why;
 
 use crate::cli::{Cli, Peers, Verb};
 use crate::error::{Failure, Kind};
@@ -68,6 +70,8 @@ fn dispatch(cli: &Cli) -> Ending {
         Verb::Status(reading) => status::run(&look()?, reading.json),
         Verb::Routes(routes) => routes::run(&look()?, routes),
         Verb::Log(log) => log::run(&look()?, log),
+        Verb::Why(typed) => why::run(&look()?, typed),
+        Verb::AcceptLoss => accept_loss::run(&plain()?),
         // It may have evidence to write.
         Verb::Verify(verify) if verify.against.is_some() => verify::run(&plain()?, verify),
         Verb::Verify(verify) => verify::run(&look()?, verify),

@@ -170,6 +170,8 @@ fn as_value(context: &Context, facts: &Facts<'_>) -> Value {
         "interval_ms": profile.interval_ms,
         "suspicion_ticks_max": suspicion::ticks_max(profile, present),
         "detection_ms_max": suspicion::detection_ms_max(profile, present),
+        "health": facts.memory.as_ref().map(|memory| memory.health),
+        "blind_ticks": facts.memory.as_ref().map(|memory| memory.blind_ticks),
         "anchor_away_ticks": facts.memory.as_ref().map(|memory| memory.anchor_away),
         "unreachable_here": facts.memory.as_ref().map(|memory| &memory.reach.unreachable),
         "troubles": troubles(context, facts),

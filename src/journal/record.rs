@@ -152,7 +152,7 @@ pub struct VerdictRecord {
 }
 
 /// What a verdict rests on.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Evidence {
     /// The address that was probed.
