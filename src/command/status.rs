@@ -95,6 +95,7 @@ fn troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
             format!("unreachable-here: {id} does not answer this node and is left out of its map")
         }));
     }
+    troubles.extend(suspects(context, facts));
     troubles.extend(roster_troubles(context));
     troubles.extend(journal_troubles(context, facts));
     let newer = facts.view.as_ref().map_or(0, |view| view.fold.not_understood);
@@ -109,6 +110,31 @@ fn troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
         );
     }
     troubles
+}
+
+/// Who is doubted by this observer, for how long, and by whom else.
+fn suspects(context: &Context, facts: &Facts<'_>) -> Vec<String> {
+    let (Some(memory), Some(view)) = (&facts.memory, &facts.view) else { return Vec::new() };
+    let members = view.fold.membership.present() as u64;
+    let told = |(subject, open): (&Subject, &Suspicion)| {
+        let confirmations = (open.accusers.len() as u64).saturating_sub(1);
+        let needed = suspicion::ticks(&context.config.profile, members, confirmations);
+        let accusers: Vec<&str> = open.accusers.iter().map(NodeId::as_str).collect();
+        format!(
+            "{subject} is suspect for {} of {needed} ticks, missed by {}; crowny-fed why {} tells more",
+            open.ticks,
+            accusers.join(" "),
+            subject.node
+        )
+    };
+    let mut told: Vec<String> = memory.suspects.iter().map(told).collect();
+    if memory.health > 0 {
+        told.push(format!(
+            "this observer's own health is {} of 8 (0 is well): it waits longer before it buries anybody",
+            memory.health
+        ));
+    }
+    told
 }
 
 /// What keeps the next tick or signed write from doing its work.

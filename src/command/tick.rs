@@ -107,7 +107,8 @@ fn explanation(context: &Context, report: &Report) -> String {
             Outcome::Answered { .. } => "",
         };
         let seen = seen(&contact.outcome, why);
-        let helped = helped(contact);
+        let broken = if contact.path_is_broken() { ", but it speaks: the way to it is broken" } else { "" };
+        let helped = helped(contact) + broken;
         text.push_str(&format!(
             "  {subject}: {seen}{helped}: {}\n",
             reason(context, report, subject)

@@ -66,9 +66,11 @@ fn health_call(config: &Config, url: &str, (c, targets): (&str, Targets)) -> Opt
 }
 
 impl Agent<'_> {
-    /// The plain question to its further URLs.
+    /// The plain question to its further URLs; to all of them where the first question was an
+    /// accusation, which it may have refused for reasons of its own.
     pub(super) fn other_calls(&self, config: &Config) -> Vec<Call> {
-        let further = self.urls.iter().skip(1);
+        let asked_plainly = usize::from(self.call.method == Method::Get);
+        let further = self.urls.iter().skip(asked_plainly);
         further.filter_map(|url| health_call(config, url, (&self.c, self.targets))).collect()
     }
 

@@ -113,7 +113,8 @@ impl Hearsay {
         for (subject, contact) in
             contacts.iter_mut().filter(|(subject, _)| subject.service.is_none())
         {
-            contact.fresh = self.fresh(&subject.node);
+            let seen = memory.observed.get(&subject.node);
+            contact.spoke = seen.map(|seen| memory.tick.saturating_sub(seen.tick));
         }
         let outbound = membership.members().filter(|(_, member)| {
             member.enrolled && member.outbound && member.standing.liveness.may_answer()

@@ -1,8 +1,10 @@
 //! Everything one tick learnt of one subject: its own question, and what helpers said.
 //!
 //! A failed question is a sign against the subject only where nothing speaks for it: a helper that
-//! reached it, or its own fresh word while only the gateway in front answers (grafana/dskit PR
-//! 1034: a proxy that breaks direct and indirect paths at once).
+//! reached it, or its own fresh word. Whoever tells the anchor what it sees lives, if only the way
+//! to it is broken (serf#216: dead by ping and back by sync every 30 s; grafana/dskit PR 1034: a
+//! proxy that breaks direct and indirect paths at once). Whether its services are reached is asked
+//! of them.
 
 use super::member::NodeId;
 use super::probe::Outcome;
@@ -10,6 +12,11 @@ use serde::{Deserialize, Serialize};
 
 /// The reason word of an answer that is not the node's own: unsigned, or signed wrongly.
 pub const UNSIGNED: &str = "unsigned";
+
+/// Ticks for which a member's own word stands against an answer that is only its gateway's.
+pub const SPEAKS_BEHIND_GATEWAY: u64 = 2;
+/// Ticks for which it stands against silence: fewer, for the dead were alive a moment ago.
+pub const SPEAKS_AGAINST_SILENCE: u64 = 1;
 
 /// What a helper said of a subject.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -43,8 +50,8 @@ pub struct Contact {
     pub outcome: Outcome,
     /// What helpers said, where it failed.
     pub helped: Vec<Help>,
-    /// Whether the subject's own signed observation is at most two ticks old.
-    pub fresh: bool,
+    /// How many ticks ago the subject's own signed observation was new.
+    pub spoke: Option<u64>,
 }
 
 /// What a contact says of its subject.
@@ -60,7 +67,7 @@ pub enum Sign {
 
 impl From<Outcome> for Contact {
     fn from(outcome: Outcome) -> Contact {
-        Contact { outcome, helped: Vec::new(), fresh: false }
+        Contact { outcome, helped: Vec::new(), spoke: None }
     }
 }
 
@@ -73,10 +80,16 @@ impl Contact {
         }
         let only_gateway =
             matches!(&self.outcome, Outcome::Failed { reason, .. } if reason == UNSIGNED);
-        if self.outcome.is_local() || (only_gateway && self.fresh) {
+        let stands = if only_gateway { SPEAKS_BEHIND_GATEWAY } else { SPEAKS_AGAINST_SILENCE };
+        if self.outcome.is_local() || self.spoke.is_some_and(|ago| ago <= stands) {
             return Sign::Neither;
         }
         Sign::Bad
+    }
+
+    /// Whether the subject lives and only the way to it is broken.
+    pub fn path_is_broken(&self) -> bool {
+        !self.outcome.is_local() && !self.outcome.is_success() && self.sign() == Sign::Neither
     }
 
     /// Whether our own path is at fault: others reach whom we do not.
@@ -89,28 +102,35 @@ impl Contact {
 mod tests {
     use super::*;
 
-    fn contact(reason: &str, said: &[Said], fresh: bool) -> Contact {
+    fn contact(reason: &str, said: &[Said], spoke: Option<u64>) -> Contact {
         let helper = NodeId::parse("h").expect("an id");
         let helped =
             said.iter().map(|said| Help { helper: helper.clone(), said: *said, reason: None });
         let outcome = Outcome::Failed { reason: reason.into(), heard: false, ms: 1 };
-        Contact { outcome, helped: helped.collect(), fresh }
+        Contact { outcome, helped: helped.collect(), spoke }
     }
 
     #[test]
     fn one_helper_that_reached_it_outweighs_all_silence() {
         use Said::{CouldNot, Reached, Silent};
-        assert_eq!(contact("timeout", &[], false).sign(), Sign::Bad);
-        assert_eq!(contact("timeout", &[CouldNot, Silent, CouldNot], false).sign(), Sign::Bad);
-        let reached = contact("timeout", &[CouldNot, Reached, Silent], false);
+        assert_eq!(contact("timeout", &[], None).sign(), Sign::Bad);
+        assert_eq!(contact("timeout", &[CouldNot, Silent, CouldNot], None).sign(), Sign::Bad);
+        let reached = contact("timeout", &[CouldNot, Reached, Silent], None);
         assert_eq!((reached.sign(), reached.others_reach()), (Sign::Good, true));
     }
 
     #[test]
-    fn a_gateway_that_answers_for_a_speaking_node_accuses_nobody() {
-        assert_eq!(contact(UNSIGNED, &[], true).sign(), Sign::Neither);
-        assert_eq!(contact(UNSIGNED, &[], false).sign(), Sign::Bad);
-        assert_eq!(contact("timeout", &[], true).sign(), Sign::Bad);
-        assert_eq!(contact("local", &[], false).sign(), Sign::Neither);
+    fn whoever_speaks_is_not_accused_for_a_broken_way() {
+        for (reason, spoke, want) in [
+            (UNSIGNED, Some(2), Sign::Neither),
+            (UNSIGNED, Some(3), Sign::Bad),
+            ("timeout", Some(1), Sign::Neither),
+            ("timeout", Some(2), Sign::Bad),
+            ("local", None, Sign::Neither),
+        ] {
+            assert_eq!(contact(reason, &[], spoke).sign(), want, "{reason} {spoke:?}");
+        }
+        assert!(contact("timeout", &[], Some(0)).path_is_broken());
+        assert!(!contact("local", &[], Some(0)).path_is_broken());
     }
 }

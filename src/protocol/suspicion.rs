@@ -3,6 +3,7 @@
 //! T = max(Min, Max - (Max - Min)·ln(C+1)/ln(K+1)), Min = α·max(1, log10 n), Max = β·Min
 //! (Lifeguard, arXiv 1707.00788, section IV-B). C counts independent accusers beyond the first.
 
+use super::contact::SPEAKS_AGAINST_SILENCE;
 use super::profile::Profile;
 
 /// Below this many members nobody independent can vouch, so Max holds (design section 8).
@@ -28,10 +29,10 @@ pub fn ticks_max(profile: &Profile, members: u64) -> u64 {
     ticks(profile, members, 0)
 }
 
-/// Longest time from a death to its line in milliseconds: the next tick's failed probe, the
-/// suspicion, and the tick that writes it. `None` where ticks are started by hand.
+/// Longest time from a death to its line in milliseconds: the tick in which its last own word still
+/// stands, the next one's failed probe, the suspicion, and the tick that writes it. `None` where ticks are started by hand.
 pub fn detection_ms_max(profile: &Profile, members: u64) -> Option<u64> {
-    let ticks = 1 + ticks_max(profile, members);
+    let ticks = 1 + SPEAKS_AGAINST_SILENCE + ticks_max(profile, members);
     (profile.interval_ms > 0).then(|| ticks * profile.interval_ms + profile.deadline_ms())
 }
 
