@@ -117,8 +117,8 @@ fn the_journal_is_chained_signed_and_understood_and_shows_every_kind() {
     let journal = journal();
     let kinds: BTreeSet<&str> = journal.lines.iter().map(|line| line.kind.as_str()).collect();
     let known = [
-        "anchor", "drain", "enroll", "genesis", "grant", "leave", "register", "revoke", "roster",
-        "rotate", "verdict",
+        "anchor", "drain", "enroll", "genesis", "grant", "leave", "reap", "register", "revoke",
+        "roster", "rotate", "verdict",
     ];
     assert_eq!(kinds, BTreeSet::from(known));
     for kind in kinds {

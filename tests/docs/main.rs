@@ -5,6 +5,7 @@
 mod bodies;
 mod commands;
 mod examples;
+mod health;
 mod links;
 mod markdown;
 mod members;

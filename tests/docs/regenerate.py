@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Runs the README's sessions for real and puts what they print, and the files they leave, into the
 documents. Needs the program on PATH, curl, openssl, and /tmp/try free. Read the diff before you keep it.
+With `accusation` or `ping-req` it prints that body for the federation under /tmp/try, as the anchor sends it.
 """
-import base64, hashlib, hmac, json, re, subprocess, sys
+import base64, hashlib, hmac, json, re, secrets, subprocess, sys, time
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -17,10 +18,16 @@ crowny-fed drain --off --dir /tmp/try/gw6
 crowny-fed leave --dir /tmp/try/gw6
 crowny-fed grant edge gw5 --dir /tmp/try/fed
 crowny-fed rotate-key --log --dir /tmp/try/fed
+sed -i '1i suspicion_ticks = 1\nreap_ticks = 1' /tmp/try/fed/crowny-fed.toml
+for tick in 1 2 3; do crowny-fed tick --dir /tmp/try/fed; done
+sed -i 1,2d /tmp/try/fed/crowny-fed.toml
 kill %2
 crowny-fed tick --dir /tmp/try/fed
 curl -s -H 'Content-Type: application/json' --data-binary @/tmp/try/gw5/register.json http://127.0.0.1:18000/register > /tmp/try/refused
 curl -s http://127.0.0.1:18000/q/health > /tmp/try/health
+curl -s 'http://127.0.0.1:18000/q/health?c=00112233445566778899aabbccddeeff' > /tmp/try/vouched
+python3 tests/docs/regenerate.py accusation > /tmp/try/accusation
+curl -s -H 'Content-Type: application/json' --data-binary @/tmp/try/accusation http://127.0.0.1:18004/q/health > /tmp/try/refuted
 curl -s -H 'Accept: application/json' http://127.0.0.1:18000/q/peers > /tmp/try/peers
 curl -s http://127.0.0.1:18000/head > /tmp/try/head
 curl -s 'http://127.0.0.1:18000/proof?node=gw5' > /tmp/try/proof
@@ -37,6 +44,8 @@ crowny-fed serve --listen 127.0.0.1:18002 --dir /tmp/try/gw2 &
 crowny-fed tick --dir /tmp/try/gw4
 kill $!
 cp /tmp/try/fed/observations/gw4.json /tmp/try/observe
+python3 tests/docs/regenerate.py ping-req > /tmp/try/ping-req
+curl -s -H 'Content-Type: application/json' --data-binary @/tmp/try/ping-req http://127.0.0.1:18004/q/ping-req > /tmp/try/helped
 """
 
 
@@ -106,6 +115,36 @@ def wrapped(hexadecimal):
     return "".join(hexadecimal[at:at + 64] + "\n" for at in range(0, len(hexadecimal), 64))
 
 
+def accusation():
+    """What the anchor posts to gw4 while it doubts it."""
+    lines = (TRY / "fed/nodes.ndjson").read_text().splitlines()
+
+    def doubts_gw4(line):
+        payload = json.loads(json.loads(line)["payload"])
+        return payload["node"] == "gw4" and payload["to"] == "suspect" and "service" not in payload
+
+    line = next(line for line in lines if '"type":"verdict"' in line and doubts_gw4(line))
+    command = ["crowny-fed", "proof", str(json.loads(line)["seq"]), "--dir", str(TRY / "fed")]
+    proof = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    told = {"ts": int(time.time()), "c": "00112233445566778899aabbccddeeff", "line": line, "proof": proof}
+    print(json.dumps(told, separators=(",", ":")))
+
+
+def ping_req():
+    """What the anchor posts to gw4 when gw5 does not answer it."""
+    said = {"c": "00112233445566778899aabbccddeeff", "mode": "ed25519", "node": "anchor",
+            "nonce": secrets.token_hex(16), "origin": "fed.example.org/try", "subject": "gw5", "ts": int(time.time())}
+    payload = json.dumps(said, separators=(",", ":"))
+    media = "application/vnd.crowny-fed.ping-req.v1+json"
+    (TRY / "signed").write_text(f"DSSEv1 {len(media)} {media} {len(payload)} {payload}")
+    seed = bytes.fromhex((TRY / "fed/keys/node.key").read_text())
+    (TRY / "key.der").write_bytes(bytes.fromhex("302e020100300506032b657004220420") + seed)
+    command = ["openssl", "pkeyutl", "-sign", "-rawin", "-keyform", "DER", "-inkey", TRY / "key.der", "-in", TRY / "signed"]
+    sig = base64.b64encode(subprocess.run(command, check=True, capture_output=True).stdout).decode()
+    told = {name: said[name] for name in ["mode", "node", "nonce"]} | {"payload": payload, "sig": sig, "ts": said["ts"]}
+    print(json.dumps(told, separators=(",", ":")))
+
+
 def examples():
     text = lambda path: (TRY / path).read_text()
     line = lambda path: text(path).rstrip("\n") + "\n"
@@ -136,7 +175,9 @@ def examples():
         "`decisions.ndjson`": [text("gw4/decisions.ndjson")], "`observations/`": [line("observe")],
         "`POST /observe`": [line("observe"), json.dumps({"tick": told["tick"]}, separators=(",", ":")) + "\n"],
         "`GET /sync`": [text("page"), line("unknown")],
-        "Refusals": [line("refused")], "`GET /q/health`": [line("health")], "`GET /q/peers`": [line("peers")],
+        "Refusals": [line("refused")], "`GET /q/health`": [line("health"), line("vouched")],
+        "`POST /q/health`": [line("accusation"), line("refuted")],
+        "`POST /q/ping-req`": [line("ping-req"), line("helped")], "`GET /q/peers`": [line("peers")],
         "`GET /head`": [line("head")], "`GET /proof`": [line("proof")],
         "`GET /consistency`": [line("consistency")], "`GET /verify`": [line("verify")],
     }
@@ -160,4 +201,4 @@ def main():
     subprocess.run(["bash", "-c", commands[-1]], check=True)
 
 
-main()
+{"accusation": accusation, "ping-req": ping_req}[sys.argv[1]]() if sys.argv[1:] else main()
