@@ -1,7 +1,9 @@
 //! Observations of members: whose word shortens a suspicion, and how it is quoted.
 
 use crate::federation::{BY_HAND, Federation, Node};
+use crate::harness::Ran;
 use crate::signed::{observation, payload, saw, sealed};
+use crate::stand_in::{StandIn, saying};
 use crowny_fed::auth::keys;
 use crowny_fed::auth::pae;
 use crowny_fed::auth::vkey::key_id;
@@ -138,8 +140,8 @@ fn key(nth: u8) -> SigningKey {
     SigningKey::from_bytes(&[nth + 1; 32])
 }
 
-/// Members that nobody can dial, whose keys the test holds.
-fn crowd(anchor: &Node, ids: &[String]) {
+/// Members that nobody can dial, whose keys the test holds, offering these services.
+fn crowd(anchor: &Node, ids: &[String], services: &Value) {
     let host = RealHost::new(Dialer::new(Options::default()));
     let layout = Layout::new(&anchor.dir);
     let disk = Disk { host: &host, layout: &layout };
@@ -161,7 +163,8 @@ fn crowd(anchor: &Node, ids: &[String]) {
             services: Vec::new(),
         };
         drafts.push(Draft::from(Record::Enroll(enroll)));
-        let fields = json!({ "incarnation": 1, "urls": [], "services": [], "reach": "outbound" });
+        let fields =
+            json!({ "incarnation": 1, "urls": [], "services": services, "reach": "outbound" });
         let envelope = sealed(&key(nth), "register", &payload(id, fields));
         let envelope: Value = serde_json::from_str(&envelope).unwrap();
         let sig = envelope["sig"].as_str().unwrap().to_owned();
@@ -180,7 +183,7 @@ fn a_line_with_many_accusers_has_its_limit() {
         let mut n1 = fed.join("n1");
         let ids: Vec<String> =
             (0..64).map(|nth| format!("m{nth:0width$}", width = digits - 1)).collect();
-        crowd(&fed.anchor, &ids);
+        crowd(&fed.anchor, &ids, &json!([]));
         n1.stop();
         for (nth, id) in (0..).zip(&ids) {
             let seen = vec![saw("n1", 1, "unheard"); sightings];
@@ -210,5 +213,66 @@ fn a_line_with_many_accusers_has_its_limit() {
         hashed.sort_by_key(Value::to_string);
         assert_eq!(hashed, hashes, "of every other one");
         fed.anchor.good(&["verify", "--full"]);
+    }
+}
+
+/// A tick that could not write its line would never write another.
+#[test]
+fn a_death_with_many_heirs_has_its_limit() {
+    let fed = Federation::with(BY_HAND);
+    let gateway = StandIn::before(1);
+    gateway.answer(|_| saying("200 OK", b""));
+    let names = ["web", "api", "mail"];
+    let mut n1 = fed.machine("n1");
+    let invited: Vec<&str> = names.iter().flat_map(|name| ["--service", name]).collect();
+    let invitation = fed.anchor.good(&[&["invite", "n1"], &invited[..]].concat());
+    let offers = names.map(|name| format!("{name}={}", gateway.url()));
+    let offered: Vec<&str> = offers.iter().flat_map(|offer| ["--service", offer]).collect();
+    let place = n1.url();
+    let join = [&["join", "--url", &place], &offered[..], &["-"]].concat();
+    Ran::of(crate::harness::fed(&n1.dir, &join), &invitation).expect(0);
+    n1.serve();
+    let service = |name: &&str| json!({ "name": name, "url": gateway.url(), "weight": 1 });
+    let services: Vec<Value> = names.iter().map(|name| service(&name)).collect();
+    let ids: Vec<String> = (0..80).map(|nth| format!("m{nth:063}")).collect();
+    crowd(&fed.anchor, &ids, &services.into());
+    fed.anchor.idle();
+    n1.stop();
+    for _ in 0..3 {
+        fed.anchor.tick();
+    }
+    assert_eq!(fed.anchor.standing("n1"), "dead 1");
+    let dead = fed.anchor.last_verdict();
+    for name in names {
+        let heirs = dead["heirs"][name].as_array().unwrap();
+        assert!(!heirs.is_empty() && heirs.len() <= 81, "{name}: {}", heirs.len());
+    }
+    assert!(fed.anchor.lines().iter().all(|line| line.len() <= 16_384));
+    fed.anchor.good(&["verify", "--full"]);
+}
+
+/// It runs the tick, so it lives: others that cannot reach it accuse it in vain (law 5).
+#[test]
+fn the_anchor_is_not_accused_of_being_dead() {
+    let (fed, nodes) = five();
+    for _ in 0..3 {
+        for node in &nodes {
+            tell(&fed, (&node.id, &node.key()), (0, vec![saw("gw1", 0, "unheard")]));
+        }
+        fed.anchor.idle();
+    }
+    assert_eq!(fed.anchor.row("web", "gw1").unwrap(), "alive");
+}
+
+/// Nobody can have dialled a member that is outbound, or has not said where it answers.
+#[test]
+fn who_cannot_be_dialled_is_not_accused_of_silence() {
+    let fed = Federation::with(BY_HAND);
+    let n1 = fed.join("n1");
+    let outbound = fed.machine("n2");
+    fed.enter(&outbound, &["--reach", "outbound"]);
+    for _ in 0..3 {
+        tell(&fed, ("n1", &n1.key()), (0, vec![saw("n2", 1, "failed")]));
+        fed.anchor.idle();
     }
 }

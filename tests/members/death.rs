@@ -65,7 +65,7 @@ fn a_member_dies_with_its_evidence_and_its_heirs_and_comes_back() {
     n1.serve();
     let size = fed.anchor.lines().len();
     fed.anchor.tick();
-    assert_eq!(fed.anchor.lines().len(), size + 1, "{:?}", fed.anchor.verdicts());
+    assert_eq!(fed.anchor.lines().len(), size + 2, "itself and its service");
     assert_eq!(fed.anchor.standing("n1"), "alive 2");
     assert_eq!(fed.anchor.row("web", "n1").unwrap(), "alive");
     assert_eq!(n1.json("self.json")["incarnation"], 2);

@@ -120,23 +120,24 @@ fn a_death_of_one_of_two_is_seen_and_so_is_its_return() {
     let timer = machines[0].timer();
     timer.wait(1);
     machines[1].stop();
-    let routed = |machines: &[Machine], rows: usize| {
-        wait_for("a change in the map", || (machines[0].node.map().len() == rows).then_some(()));
+    // Its standing, and its row.
+    let until = |machines: &[Machine], standing: &str, row: Option<&str>| {
+        let anchor = &machines[0].node;
+        wait_for(standing, || {
+            let now = anchor.row("web", "n1");
+            (anchor.standing("n1") == standing && now.as_deref() == row).then_some(())
+        });
     };
-    routed(&machines, 1);
-    assert_eq!(machines[0].node.standing("n1"), "dead 1");
+    until(&machines, "dead 1", None);
     machines[1].serve();
-    routed(&machines, 2);
-    assert_eq!(machines[0].node.standing("n1"), "alive 2");
+    until(&machines, "alive 2", Some("alive"));
     // Silence of the only other one is not believed at once, and then it is.
     let before = timer.ticks();
     assert!(switch.ip("link set v2 down"));
-    routed(&machines, 1);
+    until(&machines, "dead 2", None);
     let waited = timer.ticks() - before;
     assert!(waited >= 5, "2 x Max blind ticks come first, not {waited}");
-    assert_eq!(machines[0].node.standing("n1"), "dead 2");
     assert!(switch.ip("link set v2 up"));
-    routed(&machines, 2);
-    assert_eq!(machines[0].node.standing("n1"), "alive 3");
+    until(&machines, "alive 3", Some("alive"));
     always_routed(&timer.end(), &["gw1"]);
 }
