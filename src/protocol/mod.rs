@@ -4,11 +4,13 @@
 //! values (design law 8), so whole nodes replay from a seed and a journal alike.
 
 pub mod address;
+pub mod asking;
 pub mod blind;
 pub mod caps;
 pub mod contact;
 pub mod failover;
 pub mod health;
+pub mod hearsay;
 pub mod heirs;
 pub mod member;
 pub mod membership;

@@ -41,10 +41,24 @@ impl Pause {
             apart: number(apart)?,
             members: usize::try_from(number(members)?).map_err(|_| wrong())?,
         };
+        if pause.ticks.max(pause.apart) > TICKS_MAX {
+            return Err(format!("'{text}' is longer than any run, at most {TICKS_MAX} ticks"));
+        }
         if pause.ticks == 0 || pause.members == 0 {
             return Err(format!("'{text}' pauses nobody, expected D and C of 1 or more"));
         }
         Ok(pause)
+    }
+}
+
+impl Pause {
+    /// The end of the spell that `at` lies in.
+    fn until(&self, at: Moment) -> Option<Moment> {
+        let since = at.tick().checked_sub(QUIET_TICKS)?;
+        let cycle = self.ticks + self.apart;
+        let nth = if self.apart == 0 { 0 } else { since / cycle };
+        let end = QUIET_TICKS + nth * cycle + self.ticks;
+        (at.tick() < end).then(|| Moment::of_tick(end))
     }
 }
 
@@ -133,8 +147,10 @@ pub struct Plan {
     pub ticks: u64,
     /// Lost packets (of an exchange over TCP: lost exchanges) in [`WHOLE`].
     pub loss: u64,
-    /// Silences.
+    /// Silences: members execute nothing.
     pub pause: Option<Pause>,
+    /// Deafness: members go on executing, and nothing reaches them or leaves them.
+    pub deaf: Option<Pause>,
     /// A partition.
     pub split: Option<Split>,
     /// Deaths.
@@ -146,7 +162,16 @@ pub struct Plan {
 impl Plan {
     /// A run in which nothing happens.
     pub fn quiet(members: usize, ticks: u64) -> Self {
-        Plan { members, ticks, loss: 0, pause: None, split: None, crash: None, join_apart: None }
+        Plan {
+            members,
+            ticks,
+            loss: 0,
+            pause: None,
+            deaf: None,
+            split: None,
+            crash: None,
+            join_apart: None,
+        }
     }
 
     /// Refuses nonsense with the reason.
@@ -158,6 +183,7 @@ impl Plan {
             return Err(format!("{} ticks, expected 1 to {TICKS_MAX}", self.ticks));
         }
         let struck = self.pause.map_or(0, |pause| pause.members)
+            + self.deaf.map_or(0, |deaf| deaf.members)
             + self.crash.map_or(0, |crash| crash.members);
         if struck > self.members - 1 {
             return Err(format!("{struck} of {} nodes struck, nobody left", self.members));
@@ -185,8 +211,9 @@ pub struct Anomaly {
 #[derive(Clone, Debug)]
 pub struct Course {
     plan: Plan,
-    /// Per member: whether pauses strike it.
+    /// Per member: whether pauses strike it, and whether deafness does.
     paused: Vec<bool>,
+    deaf: Vec<bool>,
     /// Per member: when it dies.
     dies: Vec<Option<Moment>>,
 }
@@ -197,17 +224,21 @@ impl Course {
         let mut order: Vec<usize> = (0..plan.members).collect();
         Chance::new(seed ^ 0x636f_7572_7365).shuffle(&mut order);
         let mut victims = order.into_iter();
-        let mut paused = vec![false; plan.members];
-        for member in victims.by_ref().take(plan.pause.map_or(0, |pause| pause.members)) {
-            paused[member] = true;
-        }
+        let mut struck = |pause: Option<Pause>| {
+            let mut struck = vec![false; plan.members];
+            for member in victims.by_ref().take(pause.map_or(0, |pause| pause.members)) {
+                struck[member] = true;
+            }
+            struck
+        };
+        let (paused, deaf) = (struck(plan.pause), struck(plan.deaf));
         let mut dies = vec![None; plan.members];
         if let Some(crash) = plan.crash {
             for member in victims.take(crash.members) {
                 dies[member] = Some(Moment::of_tick(crash.tick));
             }
         }
-        Course { plan, paused, dies }
+        Course { plan, paused, deaf, dies }
     }
 
     /// The plan it came from.
@@ -227,46 +258,52 @@ impl Course {
 
     /// Until when a member is silent, if it is.
     pub fn paused_until(&self, member: usize, at: Moment) -> Option<Moment> {
-        let pause = self.plan.pause.filter(|_| self.paused[member])?;
-        let since = at.tick().checked_sub(QUIET_TICKS)?;
-        let cycle = pause.ticks + pause.apart;
-        let nth = if pause.apart == 0 { 0 } else { since / cycle };
-        let end = QUIET_TICKS + nth * cycle + pause.ticks;
-        (at.tick() < end).then(|| Moment::of_tick(end))
+        self.plan.pause.filter(|_| self.paused[member])?.until(at)
     }
 
-    /// Whether no partition lies between two members.
+    /// Whether packets pass between two members.
     pub fn connects(&self, from: usize, to: usize, at: Moment) -> bool {
-        !self.plan.split.is_some_and(|split| split.cuts(from, to, at.tick()))
+        let deaf = |member: usize| {
+            let deaf = self.plan.deaf.filter(|_| self.deaf[member]);
+            deaf.is_some_and(|deaf| deaf.until(at).is_some())
+        };
+        let cut = self.plan.split.is_some_and(|split| split.cuts(from, to, at.tick()));
+        !cut && !deaf(from) && !deaf(to)
     }
 
     /// Whether nothing ever befalls a member in this run: verdicts on it are false, and its own
     /// are those of a healthy member.
     pub fn is_healthy(&self, member: usize) -> bool {
         let cut = |split: Split| split.second.0 <= member && member <= split.second.1;
-        !self.paused[member] && self.dies[member].is_none() && !self.plan.split.is_some_and(cut)
+        !self.paused[member]
+            && !self.deaf[member]
+            && self.dies[member].is_none()
+            && !self.plan.split.is_some_and(cut)
     }
 
     /// Every misfortune that should be noticed, by its start.
     pub fn anomalies(&self) -> Vec<Anomaly> {
         let mut all: Vec<Anomaly> = (0..self.plan.members)
-            .flat_map(|member| self.pauses(member).chain(self.crash(member)))
+            .flat_map(|member| {
+                let pauses = self.plan.pause.filter(|_| self.paused[member]);
+                let deaf = self.plan.deaf.filter(|_| self.deaf[member]);
+                let spells = pauses.into_iter().chain(deaf);
+                spells.flat_map(move |spell| self.spells(spell, member)).chain(self.crash(member))
+            })
             .collect();
         all.sort_by_key(|anomaly| (anomaly.start, anomaly.member));
         all
     }
 
-    fn pauses(&self, member: usize) -> impl Iterator<Item = Anomaly> {
-        let pause = self.plan.pause.filter(|_| self.paused[member]);
-        let end = self.plan.ticks;
-        pause.into_iter().flat_map(move |pause| {
-            let most = if pause.apart == 0 { 1 } else { usize::MAX };
-            let cycle = (pause.ticks + pause.apart) as usize;
-            (QUIET_TICKS..end).step_by(cycle).take(most).map(move |start| Anomaly {
-                member,
-                start: Moment::of_tick(start),
-                end: Some(Moment::of_tick(start + pause.ticks)),
-            })
+    /// Those that end before the run does: of others nobody knows whether they would be noticed.
+    fn spells(&self, spell: Pause, member: usize) -> impl Iterator<Item = Anomaly> + use<> {
+        let most = if spell.apart == 0 { 1 } else { usize::MAX };
+        let cycle = usize::try_from(spell.ticks + spell.apart).unwrap_or(usize::MAX);
+        let last = (self.plan.ticks + 1).saturating_sub(spell.ticks);
+        (QUIET_TICKS..last).step_by(cycle).take(most).map(move |start| Anomaly {
+            member,
+            start: Moment::of_tick(start),
+            end: Some(Moment::of_tick(start + spell.ticks)),
         })
     }
 

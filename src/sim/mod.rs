@@ -9,7 +9,9 @@
 pub mod chance;
 pub mod course;
 pub mod disk;
+pub mod federation;
 pub mod field;
+pub mod grid;
 pub mod moment;
 pub mod paper;
 pub mod plain_swim;

@@ -59,7 +59,7 @@ pub fn findings(effort: &Effort, seed: u64) -> Vec<Finding> {
 /// for 64 members 1/(1-(1-1/63)^63) (SWIM, section 3.1).
 fn first_detection(effort: &Effort, seed: u64) -> Finding {
     let crash = Some(Crash { members: 1, tick: 4 });
-    let plan = Plan { crash, ..Plan::quiet(MEMBERS, 30) };
+    let plan = Plan { crash, ..Plan::quiet(MEMBERS, 16) };
     let periods = (0..effort.crashes).filter_map(|nth| {
         let score = baseline(Setting::baseline(5.0), plan, seed + nth);
         score.detections.first()?.probed.map(|ticks| ticks.floor() + 1.0)
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn the_baseline_is_the_swim_of_its_paper() {
-        let effort = Effort { crashes: 150, periods: 300, joinings: 15 };
+        let effort = Effort { crashes: 120, periods: 150, joinings: 9 };
         for finding in findings(&effort, 1) {
             assert!(finding.agrees(), "{finding:?}");
         }

@@ -4,6 +4,7 @@
 
 mod baseline;
 mod flags;
+mod ours;
 
 use serde_json::Value;
 use std::process::{Command, Output};
