@@ -327,7 +327,9 @@ fn suspect_accused(round: &Round<'_>, decision: &mut Decision, needed: u64) {
     for (id, accusers) in round.accusers {
         let subject = Subject::node(id);
         let Some(member) = round.membership.member(id) else { continue };
-        let alive = member.standing.liveness == Liveness::Alive;
+        // Who decides asks not itself, and whom nobody can dial nobody can fail to reach.
+        let askable = id != round.own && !member.outbound;
+        let alive = member.standing.liveness == Liveness::Alive && askable;
         if !alive || accusers.is_empty() || round.contacts.contains_key(&subject) {
             continue;
         }
@@ -351,10 +353,12 @@ fn age_dead(round: &Round<'_>, decision: &mut Decision) {
     if round.pulse != Pulse::Counted {
         return;
     }
-    let dead = round
-        .membership
-        .members()
-        .filter(|(_, member)| member.standing.liveness == Liveness::Dead && !member.reaped);
+    // Whoever came back in this very tick is dead no more.
+    let back: BTreeSet<&NodeId> =
+        decision.verdicts.iter().map(|verdict| &verdict.subject.node).collect();
+    let dead = round.membership.members().filter(|(id, member)| {
+        member.standing.liveness == Liveness::Dead && !member.reaped && !back.contains(id)
+    });
     for (id, _) in dead {
         let ticks = decision.memory.dead.entry(id.clone()).or_insert(0);
         *ticks = ticks.saturating_add(1);
