@@ -43,12 +43,23 @@ pub struct SimDisk {
     changes: u64,
     planned: Option<(u64, Fault)>,
     killed: bool,
+    full: bool,
 }
 
 impl SimDisk {
     /// Plans a fault at the change that comes `after` more ones.
     pub fn plan(&mut self, after: u64, fault: Fault) {
         self.planned = Some((self.changes + after, fault));
+    }
+
+    /// Fills the disk, or makes room again: until then nothing is written.
+    pub fn fill(&mut self, full: bool) {
+        self.full = full;
+    }
+
+    /// Whether it writes what it is told, now and next.
+    pub fn is_untroubled(&self) -> bool {
+        !self.full && !self.killed && self.planned.is_none()
     }
 
     /// Forgets a planned fault and lets a killed process start again.
@@ -122,6 +133,9 @@ impl SimDisk {
         self.alive()?;
         let due = self.planned.filter(|(at, _)| *at == self.changes).map(|(_, fault)| fault);
         self.changes += 1;
+        if due.is_some() {
+            self.planned = None;
+        }
         match due {
             None => self.apply(change),
             Some(Fault::Full) => Err(io::ErrorKind::StorageFull.into()),
@@ -147,6 +161,9 @@ impl SimDisk {
     }
 
     fn apply(&mut self, change: Change<'_>) -> io::Result<()> {
+        if self.full && matches!(change, Change::Append { .. } | Change::Replace { .. }) {
+            return Err(io::ErrorKind::StorageFull.into());
+        }
         match change {
             Change::Append { path, at, bytes, keep } => {
                 let file = self.files.entry(path.to_owned()).or_default();

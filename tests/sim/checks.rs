@@ -70,6 +70,12 @@ pub fn map(host: &SimHost) -> String {
     String::from_utf8(bytes(host, &host.config().layout.routes()).unwrap()).unwrap()
 }
 
-fn bytes(host: &SimHost, path: &Path) -> Option<Vec<u8>> {
+/// The rows of the map, without what stamps it.
+pub fn rows(host: &SimHost) -> String {
+    let map = map(host);
+    split(&map).map(|(_, rows)| rows.to_owned()).unwrap_or_default()
+}
+
+pub fn bytes(host: &SimHost, path: &Path) -> Option<Vec<u8>> {
     host.disk(|disk| disk.bytes(path).map(<[u8]>::to_vec))
 }

@@ -1,8 +1,13 @@
-//! Whole nodes, whole ticks, one seed: three gateways watch each other through faults of disk,
-//! network, clock and power. `SEED=7 cargo test --test sim` replays one run.
+//! Whole nodes, whole ticks, one seed: gateways watch each other through faults of disk, network,
+//! clock and power; three with a roster each, and federations of an anchor and its members.
+//! `SEED=7 cargo test --test sim` replays one run.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic, unreachable_pub)] // tests meet the world and panic to fail
 
 mod checks;
+mod federation;
+mod lies;
+mod many;
+mod seeds;
 mod three;
 
 use checks::Published;
@@ -10,44 +15,36 @@ use crowny_fed::cycle::tick::Ended;
 use crowny_fed::protocol::member::Liveness;
 use three::{Three, tick};
 
-/// Seeds of one run: few on every build, thousands under `make full`.
-fn seeds() -> Vec<u64> {
-    if let Ok(seed) = std::env::var("SEED") {
-        return vec![seed.parse().unwrap()];
-    }
-    let count = if std::env::var_os("CROWNY_FED_FULL").is_some() { 3_000 } else { 60 };
-    (1..=count).collect()
-}
-
 #[test]
 fn three_nodes_agree_again_after_any_mix_of_faults() {
-    for seed in seeds() {
-        let three = Three::found(seed);
-        let mut published: Vec<Published> =
-            three.hosts.iter().map(|_| Published::default()).collect();
-        for _ in 0..40 {
-            three.trouble();
-            for (host, seen) in three.hosts.iter().zip(&mut published) {
-                let _ = tick(host);
-                if host.disk(|disk| disk.was_killed()) {
-                    host.reboot(three.world.below(2) == 0);
-                }
-                seen.only_grew(host, seed);
-            }
-            three.world.pass(30_000);
-        }
-        three.heal();
-        for _ in 0..12 {
-            for host in &three.hosts {
-                tick(host).unwrap_or_else(|failure| panic!("SEED={seed}: {failure}"));
-            }
-            three.world.pass(30_000);
-        }
+    seeds::on_all_cores((40, 3_000), agree_again);
+}
+
+fn agree_again(seed: u64) {
+    let three = Three::found(seed);
+    let mut published: Vec<Published> = three.hosts.iter().map(|_| Published::default()).collect();
+    for _ in 0..40 {
+        three.trouble();
         for (host, seen) in three.hosts.iter().zip(&mut published) {
+            let _ = tick(host);
+            if host.disk(|disk| disk.was_killed()) {
+                host.reboot(three.world.below(2) == 0);
+            }
             seen.only_grew(host, seed);
-            checks::whole(host, seed);
-            checks::all_alive(host, seed);
         }
+        three.world.pass(30_000);
+    }
+    three.heal();
+    for _ in 0..12 {
+        for host in &three.hosts {
+            tick(host).unwrap_or_else(|failure| panic!("SEED={seed}: {failure}"));
+        }
+        three.world.pass(30_000);
+    }
+    for (host, seen) in three.hosts.iter().zip(&mut published) {
+        seen.only_grew(host, seed);
+        checks::whole(host, seed);
+        checks::all_alive(host, seed);
     }
 }
 
