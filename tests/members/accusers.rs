@@ -233,7 +233,7 @@ fn a_death_with_many_heirs_has_its_limit() {
     Ran::of(crate::harness::fed(&n1.dir, &join), &invitation).expect(0);
     n1.serve();
     let service = |name: &&str| json!({ "name": name, "url": gateway.url(), "weight": 1 });
-    let services: Vec<Value> = names.iter().map(|name| service(&name)).collect();
+    let services: Vec<Value> = names.iter().map(service).collect();
     let ids: Vec<String> = (0..80).map(|nth| format!("m{nth:063}")).collect();
     crowd(&fed.anchor, &ids, &services.into());
     fed.anchor.idle();
@@ -247,6 +247,28 @@ fn a_death_with_many_heirs_has_its_limit() {
         let heirs = dead["heirs"][name].as_array().unwrap();
         assert!(!heirs.is_empty() && heirs.len() <= 81, "{name}: {}", heirs.len());
     }
+    assert!(fed.anchor.lines().iter().all(|line| line.len() <= 16_384));
+    fed.anchor.good(&["verify", "--full"]);
+}
+
+/// Names of 64 Hangul syllables take three times the room.
+#[test]
+fn long_names_cost_no_line() {
+    let fed = Federation::with(BY_HAND);
+    let mut n1 = fed.join("n1");
+    let syllables = |nth: u32| -> String {
+        (0..64).map(|at| char::from_u32('가' as u32 + nth * 64 + at).unwrap()).collect()
+    };
+    let ids: Vec<String> = (0..64).map(syllables).collect();
+    crowd(&fed.anchor, &ids, &json!([]));
+    n1.stop();
+    for (nth, id) in (0..).zip(&ids) {
+        tell(&fed, (id, &key(nth)), (0, vec![saw("n1", 1, "unheard")]));
+    }
+    for _ in 0..3 {
+        fed.anchor.tick();
+    }
+    assert_eq!(fed.anchor.standing("n1"), "dead 1");
     assert!(fed.anchor.lines().iter().all(|line| line.len() <= 16_384));
     fed.anchor.good(&["verify", "--full"]);
 }

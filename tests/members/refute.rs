@@ -186,6 +186,27 @@ fn an_accusation_that_is_not_a_proven_line_against_us_raises_nothing() {
     assert_eq!((answer.status, &answer.json()["incarnation"]), (200, &json!(2)), "the true one");
 }
 
+/// Its own tick is at work, and will say so itself: the question is answered all the same.
+#[test]
+fn a_busy_member_answers_without_a_refutation() {
+    let (fed, n1, _front) = doubted();
+    let seq = last(&fed.anchor, |line| line.contains("verdict"));
+    let body = accusation(&fed.anchor, seq).to_string();
+    let keys = std::fs::File::open(n1.file("keys")).unwrap();
+    keys.lock().unwrap();
+    let answer = n1.unchanged(|| post(n1.port, "/q/health", &body));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert!(answer.json()["sig"].is_string() && answer.json().get("refute").is_none());
+    // Who answers never dies.
+    for _ in 0..4 {
+        fed.anchor.idle();
+    }
+    assert_eq!(fed.anchor.standing("n1"), "suspect 1");
+    keys.unlock().unwrap();
+    fed.anchor.tick();
+    assert_eq!(fed.anchor.standing("n1"), "alive 2");
+}
+
 /// Another federation's log, in which a member of the same name is doubted.
 #[test]
 fn another_federations_line_accuses_nobody_here() {
