@@ -18,7 +18,13 @@ pub(super) fn run(context: &Context) -> Ending {
     }
     let busy = || Failure::new(Kind::Busy, "a tick is at work");
     let _whole = take_lock(&context.host, &disk.layout.keys(), PATIENCE)?.ok_or_else(busy)?;
-    let memory = accept_loss(&disk)?;
+    let Some(memory) = accept_loss(&disk)? else {
+        return Err(Failure::new(
+            Kind::No,
+            "nobody is doubted and no tick was blind: nothing to accept",
+        )
+        .into());
+    };
     if !context.common.quiet {
         print::out(&format!(
             "accepted: {} suspects and {} blind ticks; from the next tick on no cap and no blindness holds them, until no suspect is left\n",

@@ -12,6 +12,7 @@ use crate::protocol::member::NodeId;
 use crate::protocol::memory::{Memory, Suspicion};
 use crate::protocol::subject::Subject;
 use crate::protocol::suspicion;
+use crate::protocol::verdict::needed;
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
 use crate::store::view::View;
@@ -117,8 +118,7 @@ fn suspects(context: &Context, facts: &Facts<'_>) -> Vec<String> {
     let (Some(memory), Some(view)) = (&facts.memory, &facts.view) else { return Vec::new() };
     let members = view.fold.membership.present() as u64;
     let told = |(subject, open): (&Subject, &Suspicion)| {
-        let confirmations = (open.accusers.len() as u64).saturating_sub(1);
-        let needed = suspicion::ticks(&context.config.profile, members, confirmations);
+        let needed = needed(&context.config.profile, members, (memory, open));
         let accusers: Vec<&str> = open.accusers.iter().map(NodeId::as_str).collect();
         format!(
             "{subject} is suspect for {} of {needed} ticks, missed by {}; crowny-fed why {} tells more",
@@ -155,7 +155,7 @@ fn journal_troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
         return troubles;
     }
     let last = view.checkpoint.size.checked_sub(1).and_then(|seq| view.line(seq).ok());
-    let now_s = crate::host::Host::clock(&context.host).wall_ms / 1_000;
+    let now_s = crate::host::Host::clock(&context.host).wall_ms.div_ceil(1_000);
     if let Some(ahead_s) = last.map(|last| last.line.ts.saturating_sub(now_s)).filter(|s| *s > 300)
     {
         troubles.push(format!(
@@ -255,7 +255,7 @@ fn summary(context: &Context, facts: &Facts<'_>, view: &View<'_>) -> String {
     let tick = facts.memory.as_ref().map_or(0, |memory| memory.tick);
     let last = facts.freshness.as_ref().map_or("never", |fresh| fresh.time.as_str());
     let detection = match suspicion::detection_ms_max(profile, present) {
-        Some(ms) => format!("a death is declared after at most {} s", ms / 1_000),
+        Some(ms) => format!("a death is declared after at most {} s", ms.div_ceil(1_000)),
         None => "ticks are started by hand".to_owned(),
     };
     format!(
@@ -294,7 +294,7 @@ fn peer_table(context: &Context, peers: &[PeerStatus]) -> String {
             row.id.to_string(),
             format!("{} {}", row.judgement.word(), row.judgement.english()),
             format!("{:03}", row.http),
-            format!("{}.{:03}", row.ms / 1_000, row.ms % 1_000),
+            format!("{}.{:03}", row.ms.div_ceil(1_000), row.ms % 1_000),
             row.in_sync.word().to_owned(),
             row.checked_at.clone(),
             row.reason.clone(),

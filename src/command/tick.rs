@@ -10,7 +10,7 @@ use crate::protocol::contact::{Contact, Help, Said};
 use crate::protocol::member::{Liveness, NodeId};
 use crate::protocol::probe::Outcome;
 use crate::protocol::subject::Subject;
-use crate::protocol::suspicion;
+use crate::protocol::verdict::needed;
 
 pub(super) fn run(context: &Context, typed: &Tick) -> Ending {
     let report = match tick(&context.host, &context.config, typed.dry_run)? {
@@ -50,6 +50,12 @@ fn changes(report: &Report, dry_run: bool) -> String {
             Some(row) => format!("listed as {}: probed, not routed", row.state),
         };
         text.push_str(&format!("{would}{} {what}\n", change.node));
+    }
+    for (id, held) in &report.refuted {
+        text.push_str(&format!("{would}{id} {} -> alive (its own word)\n", held.word()));
+    }
+    for id in &report.decision.reaped {
+        text.push_str(&format!("{would}{id} counts no more: dead for too long\n"));
     }
     for verdict in &report.decision.verdicts {
         text.push_str(&format!(
@@ -107,7 +113,8 @@ fn explanation(context: &Context, report: &Report) -> String {
             Outcome::Answered { .. } => "",
         };
         let seen = seen(&contact.outcome, why);
-        let broken = if contact.path_is_broken() { ", but it speaks: the way to it is broken" } else { "" };
+        let broken =
+            if contact.path_is_broken() { ", but it speaks: the way to it is broken" } else { "" };
         let helped = helped(contact) + broken;
         text.push_str(&format!(
             "  {subject}: {seen}{helped}: {}\n",
@@ -143,7 +150,6 @@ fn reason(context: &Context, report: &Report, subject: &Subject) -> String {
     if let Some(verdict) = new {
         return format!("now {}, by {}", verdict.to.liveness.word(), verdict.rule.name());
     }
-    let needed = suspicion::ticks_max(&context.config.profile, report.membership.present() as u64);
     let open = report.decision.memory.suspects.get(subject);
     let held = match &subject.service {
         Some(name) => member.liveness_of(name),
@@ -152,8 +158,11 @@ fn reason(context: &Context, report: &Report, subject: &Subject) -> String {
     match (held, open) {
         (Liveness::Suspect, Some(open)) => {
             let accusers: Vec<&str> = open.accusers.iter().map(NodeId::as_str).collect();
+            let memory = &report.decision.memory;
+            let members = report.membership.present() as u64;
+            let needed = needed(&context.config.profile, members, (memory, open));
             format!(
-                "suspect for {} of at most {needed} failed healthy ticks, missed by {}",
+                "suspect for {} of {needed} failed healthy ticks, missed by {}",
                 open.ticks,
                 accusers.join(" ")
             )

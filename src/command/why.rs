@@ -12,7 +12,7 @@ use crate::protocol::membership::Member;
 use crate::protocol::memory::Memory;
 use crate::protocol::probe::Outcome;
 use crate::protocol::subject::Subject;
-use crate::protocol::suspicion;
+use crate::protocol::verdict::needed;
 use crate::store::view::{Placed, View};
 
 pub(super) fn run(context: &Context, typed: &Why) -> Ending {
@@ -80,8 +80,7 @@ fn doubts(
     let mut text = String::new();
     let members = view.fold.membership.present() as u64;
     for (subject, open) in memory.suspects.iter().filter(|(subject, _)| subject.node == *id) {
-        let confirmations = (open.accusers.len() as u64).saturating_sub(1);
-        let needed = suspicion::ticks(&context.config.profile, members, confirmations);
+        let needed = needed(&context.config.profile, members, (memory, open));
         text.push_str(&format!(
             "  {subject} has failed in {} of {needed} healthy ticks; missed by {}\n",
             open.ticks,
@@ -165,7 +164,7 @@ fn evidence_told(evidence: &Evidence) -> String {
     }
     let quoted = evidence.observations.len() + evidence.observation_hashes.len();
     if quoted > 0 {
-        text.push_str(&format!("\n      {quoted} signed observations are in the line"));
+        text.push_str(&format!("\n      signed observations in the line: {quoted}"));
     }
     text
 }

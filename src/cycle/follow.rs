@@ -173,6 +173,7 @@ impl Node<'_> {
                 memory,
             },
             changes: Vec::new(),
+            refuted: Vec::new(),
             reach: Vec::new(),
             rejected: plan.roster.rejected,
             without_roster: plan.without_roster,

@@ -6,6 +6,9 @@ use super::plan::Plan;
 use super::probing::Learnt;
 use super::tick::Report;
 use crate::config::Config;
+use crate::journal::chain::Tip;
+use crate::journal::line::ANCHOR_BYTES_MAX;
+use crate::journal::merkle::Hash;
 use crate::journal::record::{Reap, Record, RosterRecord, VerdictRecord};
 use crate::protocol::blind::Pulse;
 use crate::protocol::contact::Contact;
@@ -18,7 +21,15 @@ use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
 use crate::store::ledger::Ledger;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+
+/// Room for seq and ts, which the line does not have yet.
+const SPARE_BYTES: usize = 64;
+/// Accusers and hashes that a line too long keeps.
+const TOLD_MAX: usize = 64;
+/// Heirs of a service that it keeps.
+const HEIRS_TOLD_MAX: usize = 2;
 
 /// What a tick knows when it decides.
 pub(super) struct Seen {
@@ -49,10 +60,12 @@ pub(super) fn judge(
         membership.list(change.clone(), seq);
     }
     let mut warnings = plan.warnings;
-    let mut refuted = Vec::new();
+    let (mut refuted, mut back) = (Vec::new(), Vec::new());
     for (id, body) in &learnt.refutes {
         match refutation((disk, config, identity), fold, body) {
             Ok(Some((register, draft))) => {
+                let held = membership.member(id).map(|member| member.standing.liveness);
+                back.extend(held.map(|liveness| (id.clone(), liveness)));
                 membership
                     .register(register.into(), first + (changes.len() + refuted.len()) as u64);
                 refuted.push(draft);
@@ -86,6 +99,7 @@ pub(super) fn judge(
         membership,
         decision,
         changes,
+        refuted: back,
         reach: Vec::new(),
         rejected: plan.roster.rejected,
         without_roster: plan.without_roster,
@@ -107,7 +121,7 @@ fn told(
         let subject = &verdict.subject;
         let target = (target(membership, subject), &verdict.accusers);
         let evidence = hearsay.evidence(subject, contacts.get(subject), target);
-        Record::Verdict(VerdictRecord::new(verdict.clone(), tick, evidence))
+        fit(VerdictRecord::new(verdict.clone(), tick, evidence))
     });
     let reaped = decision.reaped.iter().filter_map(|id| {
         let inc = membership.member(id)?.standing.incarnation;
@@ -115,6 +129,29 @@ fn told(
         Some(Record::Reap(Reap { node: id.clone(), inc, ticks, tick }))
     });
     judged.chain(reaped).collect()
+}
+
+/// A verdict whose line keeps its limit, whatever it takes from what it tells beside: a line that
+/// cannot be written would hold up every tick.
+fn fit(mut record: VerdictRecord) -> Record {
+    let too_long = |record: &VerdictRecord| {
+        let draft = Draft::from(Record::Verdict(record.clone()));
+        draft.line(&Tip::origin(""), 0).render().len() + SPARE_BYTES > ANCHOR_BYTES_MAX
+    };
+    while too_long(&record) {
+        let Some(dropped) = record.evidence.observations.pop() else { break };
+        record.evidence.observation_hashes.push(Hash(Sha256::digest(dropped).into()));
+    }
+    if too_long(&record) {
+        record.evidence.observation_hashes.truncate(TOLD_MAX);
+        record.evidence.accusers.truncate(TOLD_MAX);
+        record.heirs.values_mut().for_each(|heirs| heirs.truncate(HEIRS_TOLD_MAX));
+    }
+    if too_long(&record) {
+        record.heirs.clear();
+        record.no_heir.clear();
+    }
+    Record::Verdict(record)
 }
 
 /// Where a subject was asked.

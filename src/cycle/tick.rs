@@ -59,6 +59,8 @@ pub struct Report {
     pub decision: Decision,
     /// Roster differences, journalled.
     pub changes: Vec<RosterChange>,
+    /// Doubted members that answered by their own signed word, and how alive they were held to be.
+    pub refuted: Vec<(NodeId, Liveness)>,
     /// On a node: members left out of its own map, or back in it.
     pub reach: Vec<ReachChange>,
     /// Roster lines set aside.
@@ -314,13 +316,16 @@ fn load_memory(disk: &Disk<'_>, warnings: &mut Vec<String>) -> Result<Memory, Fa
     }))
 }
 
-/// Takes the losses for real from the next tick on (law 6: never held back). The lock on `keys/` is
-/// held.
-pub fn accept_loss(disk: &Disk<'_>) -> Result<Memory, Failure> {
+/// Takes the losses for real from the next tick on (law 6: never held back); `None` where there are
+/// none. The lock on `keys/` is held.
+pub fn accept_loss(disk: &Disk<'_>) -> Result<Option<Memory>, Failure> {
     let mut memory = load_memory(disk, &mut Vec::new())?;
+    if memory.suspects.is_empty() && memory.blind_ticks == 0 {
+        return Ok(None);
+    }
     memory.accept_loss = true;
     save_memory(disk, &memory)?;
-    Ok(memory)
+    Ok(Some(memory))
 }
 
 /// Writes `tick.json`: the one durable write of an idle tick.
@@ -349,7 +354,9 @@ pub(super) fn self_check_calls(config: &Config) -> Vec<Call> {
 
 /// Law 6 once more where lines are written: the rule that decides and the one that checks are two.
 fn refuse_over_cap(decision: &Decision, membership: &Membership) -> Result<(), Failure> {
-    let dead = decision.verdicts.iter().filter(|v| v.to.liveness == Liveness::Dead).count();
+    let deaths = decision.verdicts.iter().filter(|v| v.to.liveness == Liveness::Dead);
+    // What one node loses counts once.
+    let dead = deaths.map(|verdict| &verdict.subject.node).collect::<BTreeSet<_>>().len();
     let most = withdrawals_max(membership.routable());
     if dead <= most || decision.losses_accepted {
         return Ok(());

@@ -198,10 +198,14 @@ impl Membership {
             return;
         }
         member.urls = told.urls;
-        member.services = told.services;
+        let before = std::mem::replace(&mut member.services, told.services);
         member.outbound = told.outbound;
-        let offered = |name: &ServiceName| member.services.iter().any(|held| held.name == *name);
-        member.doubted.retain(|name, _| offered(name));
+        // Doubt was about a service where it was: elsewhere it is another.
+        let stays = |name: &ServiceName| {
+            let held = before.iter().find(|service| service.name == *name);
+            member.services.iter().any(|now| held.is_some_and(|held| *now == *held))
+        };
+        member.doubted.retain(|name, _| stays(name));
         member.registered = true;
         if member.standing.superseded_by(standing) {
             member.stand(standing, seq);

@@ -4,7 +4,7 @@
 //! (Lifeguard, arXiv 1707.00788, section IV-B). C counts independent accusers beyond the first.
 
 use super::contact::SPEAKS_AGAINST_SILENCE;
-use super::profile::Profile;
+use super::profile::{PROBED_OF_MANY, Profile};
 
 /// Below this many members nobody independent can vouch, so Max holds (design section 8).
 pub const MEMBERS_TO_CONFIRM_MIN: u64 = 4;
@@ -32,7 +32,12 @@ pub fn ticks_max(profile: &Profile, members: u64) -> u64 {
 /// Longest time from a death to its line in milliseconds: the tick in which its last own word still
 /// stands, the next one's failed probe, the suspicion, and the tick that writes it. `None` where ticks are started by hand.
 pub fn detection_ms_max(profile: &Profile, members: u64) -> Option<u64> {
-    let ticks = 1 + SPEAKS_AGAINST_SILENCE + ticks_max(profile, members);
+    // Where not everybody is asked each tick, the turn has to come first (SWIM, section 4.3).
+    let turn = match members > profile.probe_all_max {
+        true => (2 * members).div_ceil(PROBED_OF_MANY as u64),
+        false => 0,
+    };
+    let ticks = 1 + SPEAKS_AGAINST_SILENCE + turn + ticks_max(profile, members);
     (profile.interval_ms > 0).then(|| ticks * profile.interval_ms + profile.deadline_ms())
 }
 

@@ -126,8 +126,9 @@ pub fn decide(round: &Round<'_>) -> Decision {
 
     let mut memory = round.memory.clone();
     memory.blind_ticks = if blind { spell } else { 0 };
-    if round.pulse != Pulse::Early {
-        memory.health = health::after(memory.health, round.contacts, (blind, false));
+    // A blind tick has a rule of its own; it must not make the ticks after it slower as well.
+    if round.pulse != Pulse::Early && !silent {
+        memory.health = health::after(memory.health, round.contacts, (false, false));
     }
     let mut decision = Decision {
         verdicts: Vec::new(),
@@ -189,7 +190,8 @@ impl Asked<'_> {
     }
 }
 
-/// Members with a contact of this tick, by id. Services of a node that is withdrawn already wait.
+/// Members with a contact of this tick, by id. Services of a node that is doubted itself wait: they
+/// go with it, and come back with it.
 fn asked<'a>(round: &Round<'a>) -> impl Iterator<Item = Asked<'a>> {
     let membership = round.membership;
     round.contacts.iter().filter_map(move |(subject, contact)| {
@@ -204,11 +206,8 @@ fn standing_of(member: &Member, subject: &Subject) -> Option<Standing> {
         return Some(member.standing);
     };
     let doubt = member.doubted.get(service).map_or(Liveness::Alive, |doubt| doubt.liveness);
-    member
-        .standing
-        .liveness
-        .is_routable()
-        .then_some(Standing { liveness: doubt, incarnation: member.standing.incarnation })
+    let alive = member.standing.liveness == Liveness::Alive;
+    alive.then_some(Standing { liveness: doubt, incarnation: member.standing.incarnation })
 }
 
 fn recover(round: &Round<'_>, decision: &mut Decision) {
@@ -257,41 +256,52 @@ fn others_accusing<'a>(
 }
 
 /// Healthy failed ticks that a suspicion must last: Lifeguard's formula, longer for an observer
-/// that distrusts itself. The first accuser is no confirmation.
-fn needed(round: &Round<'_>, memory: &Memory, open: &Suspicion) -> u64 {
-    let members = round.membership.present() as u64;
+/// that distrusts itself, unless an operator vouches for what it sees. The first accuser is no
+/// confirmation.
+pub fn needed(profile: &Profile, members: u64, (memory, open): (&Memory, &Suspicion)) -> u64 {
     let confirmations = (open.accusers.len() as u64).saturating_sub(1);
-    let ticks = suspicion::ticks(round.profile, members, confirmations);
-    match round.profile.suspicion_ticks {
+    let ticks = suspicion::ticks(profile, members, confirmations);
+    match profile.suspicion_ticks {
         Some(fixed) => fixed,
+        None if memory.accept_loss => ticks,
         None => ticks.saturating_mul(1 + memory.health),
     }
 }
 
 fn bury(round: &Round<'_>, decision: &mut Decision) {
     let memory = &decision.memory;
+    let members = round.membership.present() as u64;
     let mut due: Vec<(u64, u64, Asked<'_>)> = asked(round)
         .filter(|asked| asked.is(Liveness::Suspect, Sign::Bad))
         .filter_map(|asked| {
             let open = memory.suspects.get(asked.subject)?;
-            let needed = needed(round, memory, open);
+            let needed = needed(round.profile, members, (memory, open));
             (open.ticks >= needed).then_some((open.ticks, needed, asked))
         })
         .collect();
     // The longest silent first; equal ages by id, so that every replay agrees.
     due.sort_by(|a, b| b.0.cmp(&a.0).then(a.2.subject.cmp(b.2.subject)));
-    let room = match round.memory.accept_loss {
-        true => due.len(),
-        false => withdrawals_max(round.membership.routable()).min(due.len()),
+    // What one node loses counts once: a gateway with many services is one gateway.
+    let mut gone_from: BTreeSet<&NodeId> = BTreeSet::new();
+    let most = match round.memory.accept_loss {
+        true => usize::MAX,
+        false => withdrawals_max(round.membership.routable()),
     };
-    let (dying, held) = due.split_at(room);
+    let (dying, held): (Vec<_>, Vec<_>) = due.into_iter().partition(|(_, _, asked)| {
+        let node = &asked.subject.node;
+        let room = gone_from.contains(node) || gone_from.len() < most;
+        if room {
+            gone_from.insert(node);
+        }
+        room
+    });
     decision.held = held.iter().map(|(_, _, asked)| asked.subject.clone()).collect();
     let gone: Vec<&NodeId> = dying
         .iter()
         .filter(|(_, _, asked)| asked.subject.service.is_none())
         .map(|(_, _, asked)| &asked.subject.node)
         .collect();
-    for (waited, needed, asked) in dying {
+    for (waited, needed, asked) in &dying {
         let to = Standing { liveness: Liveness::Dead, ..asked.standing };
         let mut dead = verdict(asked, to, (Rule::SuspicionExpired, *waited, *needed));
         if let Some(open) = decision.memory.suspects.get(asked.subject) {

@@ -1,13 +1,13 @@
 //! One federation in a temporary folder, the binary that works on it, and what its files promise.
 
-use sha2::{Digest, Sha256};
 use super::peers::StandIn;
+use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Far beyond every limit under test; reaching it fails the test instead of hanging it.

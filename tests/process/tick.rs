@@ -240,7 +240,7 @@ fn explain_says_for_every_peer_what_was_seen_and_why_nothing_more_happened() {
         told.iter().map(n1).collect::<Vec<_>>(),
         [
             "now suspect, by probe-failed",
-            "suspect for 1 of at most 2 failed healthy ticks, missed by gw1",
+            "suspect for 1 of 2 failed healthy ticks, missed by gw1",
             "now dead, by suspicion-expired",
             "stays dead"
         ]

@@ -143,7 +143,7 @@ impl Scene<'_> {
         self.teller.say("It stays in the map and in the failover list, behind those alive.")?;
         let explained = self.verb(&["tick", "--explain"])?;
         let waits = explained.contains("tick 4 (counted)")
-            && explained.contains("suspect for 1 of at most 2 failed healthy ticks");
+            && explained.contains("suspect for 1 of 2 failed healthy ticks");
         self.teller.holds("suspicion counts ticks", waits)?;
         self.teller.say("Tick 4: refused again; it has been suspect for 1 of 2 ticks.")
     }
