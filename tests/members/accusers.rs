@@ -81,7 +81,7 @@ fn only_the_healthy_accuse_and_only_whom_they_know_as_it_is_now() {
     assert_eq!(dead["evidence"]["accusers"], json!(["gw1", "n2"]));
     let story = fed.anchor.good(&["why", "n1"]);
     assert!(story.contains("missed by gw1 n2"), "{story}");
-    assert!(story.contains("1 signed observations are in the line"), "{story}");
+    assert!(story.contains("signed observations in the line: 1"), "{story}");
 }
 
 #[test]

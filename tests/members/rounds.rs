@@ -1,7 +1,7 @@
 //! How much one tick takes away, whom it asks where there are many, and what members' maps show.
 
 use crate::federation::{BY_HAND, Federation, Node};
-use crate::stand_in::Says;
+use crate::stand_in::{Says, StandIn, saying};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -125,6 +125,21 @@ fn slow_answers_start_no_suspicion() {
     let told = fed.anchor.explain();
     assert!(told.contains("n1: answered 200 in "), "{told}");
     assert_eq!(fed.anchor.status()["health"], 0);
+}
+
+/// Seconds in the table are those of the status file.
+#[test]
+fn status_tells_how_long_an_answer_took() {
+    let fed = Federation::found();
+    let peer = StandIn::before(1);
+    peer.answer(|_| saying("200 OK", b""));
+    let row = format!("p1|127.0.0.1|{}|edge|active\n", peer.port);
+    std::fs::write(fed.anchor.file(crowny_fed::layout::ROSTER), row).unwrap();
+    fed.anchor.tick();
+    let ms = fed.anchor.status()["peers"][0]["ms"].as_u64().unwrap();
+    let told = format!(" {}.{:03} ", ms / 1_000, ms % 1_000);
+    let text = fed.anchor.good(&["status"]);
+    assert!(text.contains(&told), "'{told}' is not in {text}");
 }
 
 #[test]
