@@ -294,7 +294,7 @@ fn peer_table(context: &Context, peers: &[PeerStatus]) -> String {
             row.id.to_string(),
             format!("{} {}", row.judgement.word(), row.judgement.english()),
             format!("{:03}", row.http),
-            format!("{}.{:03}", row.ms.div_ceil(1_000), row.ms % 1_000),
+            format!("{}.{:03}", row.ms / 1_000, row.ms % 1_000),
             row.in_sync.word().to_owned(),
             row.checked_at.clone(),
             row.reason.clone(),

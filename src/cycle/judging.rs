@@ -62,7 +62,7 @@ pub(super) fn judge(
     let mut warnings = plan.warnings;
     let (mut refuted, mut back) = (Vec::new(), Vec::new());
     for (id, body) in &learnt.refutes {
-        match refutation((disk, config, identity), fold, body) {
+        match refutation((disk, config, identity), fold, (id, body)) {
             Ok(Some((register, draft))) => {
                 let held = membership.member(id).map(|member| member.standing.liveness);
                 back.extend(held.map(|liveness| (id.clone(), liveness)));
@@ -150,6 +150,12 @@ fn fit(mut record: VerdictRecord) -> Record {
     if too_long(&record) {
         record.heirs.clear();
         record.no_heir.clear();
+    }
+    // Names may be three times as long as they look: whatever still grows is halved until it fits.
+    while too_long(&record) && record.evidence.accusers.len() > 1 {
+        let evidence = &mut record.evidence;
+        evidence.accusers.truncate(evidence.accusers.len() / 2);
+        evidence.observation_hashes.truncate(evidence.observation_hashes.len() / 2);
     }
     Record::Verdict(record)
 }

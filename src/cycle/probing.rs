@@ -108,7 +108,7 @@ fn service_calls<'a>(
         let asked = whom.agents.contains(id) || member.outbound || *id == whom.identity.id;
         if !member.enrolled
             || !member.standing.liveness.is_routable()
-            || !(asked || !member.doubted.is_empty())
+            || !asked && member.doubted.is_empty()
         {
             continue;
         }

@@ -8,7 +8,9 @@
 
 use super::member::NodeId;
 use super::probe::Outcome;
+use super::subject::Subject;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The reason word of an answer that is not the node's own: unsigned, or signed wrongly.
 pub const UNSIGNED: &str = "unsigned";
@@ -96,6 +98,18 @@ impl Contact {
     pub fn others_reach(&self) -> bool {
         !self.outcome.is_success() && self.helped.iter().any(|help| help.said == Said::Reached)
     }
+}
+
+/// Whether a service says nothing of itself: its node failed in the same tick, and goes first, or
+/// it is silent only because our own way to a node that lives is broken.
+pub fn is_excused(subject: &Subject, contacts: &BTreeMap<Subject, Contact>) -> bool {
+    let node = contacts.get(&Subject::node(&subject.node));
+    let (Some(_), Some(node), Some(contact)) = (&subject.service, node, contacts.get(subject))
+    else {
+        return false;
+    };
+    let unheard = !contact.outcome.was_heard();
+    node.sign() == Sign::Bad || unheard && (node.others_reach() || node.path_is_broken())
 }
 
 #[cfg(test)]

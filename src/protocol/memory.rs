@@ -115,7 +115,9 @@ impl Memory {
         next.grace = kind == Pulse::Grace;
         next.wall_ms = now.wall_ms;
         if kind == Pulse::Early {
-            // The gap goes on: many early ticks must not add up to a counted one, nor hide one.
+            // The gap goes on: many early ticks must not add up to a counted one, nor hide one,
+            // nor make old what members said.
+            next.observed.values_mut().for_each(|seen| seen.tick = seen.tick.saturating_add(1));
             return (kind, next);
         }
         next.boot_id = now.boot_id.to_owned();

@@ -33,6 +33,8 @@ pub struct Profile {
 
 /// Targets of one tick above [`Profile::probe_all_max`].
 pub const PROBED_OF_MANY: usize = 3;
+/// Longest fixed suspicion: at a tick a second more than eleven days.
+const SUSPICION_TICKS_MAX: u64 = 1_000_000;
 /// Three days.
 const REAP_MS: u64 = 3 * 86_400_000;
 /// Longest accepted interval: one day.
@@ -98,6 +100,11 @@ impl Profile {
         }
         if self.suspicion_ticks == Some(0) {
             return Err("suspicion_ticks 0 would skip suspicion, expected 1 or more".to_owned());
+        }
+        if let Some(ticks) = self.suspicion_ticks.filter(|ticks| *ticks > SUSPICION_TICKS_MAX) {
+            return Err(format!(
+                "suspicion_ticks {ticks} would never end, expected at most {SUSPICION_TICKS_MAX}"
+            ));
         }
         Ok(self)
     }

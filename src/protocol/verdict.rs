@@ -10,7 +10,7 @@ mod burial;
 pub use burial::needed;
 
 use super::blind::{self, BlindSpell, Pulse};
-use super::contact::{Contact, Sign};
+use super::contact::{self, Contact, Sign};
 use super::health;
 use super::heirs::Heirs;
 use super::member::{Liveness, NodeId, Standing};
@@ -168,7 +168,11 @@ fn blind_spell(round: &Round<'_>, ticks: u64) -> BlindSpell {
         suspicion_ticks_max: suspicion::ticks_max(round.profile, members),
         agreeing: round.witnesses.agreeing,
         askable: round.witnesses.askable,
-        some_peer_heard: round.contacts.values().any(|contact| contact.outcome.was_heard()),
+        // Our own service is no peer: it answers even where nobody else does.
+        some_peer_heard: round
+            .contacts
+            .iter()
+            .any(|(subject, contact)| subject.node != *round.own && contact.outcome.was_heard()),
         members,
     }
 }
@@ -196,8 +200,9 @@ impl Asked<'_> {
 /// Members with a contact of this tick, by id. Services of a node that is doubted itself wait: they
 /// go with it, and come back with it.
 fn asked<'a>(round: &Round<'a>) -> impl Iterator<Item = Asked<'a>> {
-    let membership = round.membership;
-    round.contacts.iter().filter_map(move |(subject, contact)| {
+    let Round { membership, contacts, .. } = *round;
+    let asked = contacts.iter().filter(|(subject, _)| !contact::is_excused(subject, contacts));
+    asked.filter_map(move |(subject, contact)| {
         let member = membership.member(&subject.node)?;
         let standing = standing_of(member, subject)?;
         Some(Asked { subject, member, contact, standing })

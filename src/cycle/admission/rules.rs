@@ -23,11 +23,14 @@ use crate::store::used_nonces::UsedNonces;
 pub(in crate::cycle) fn refutation(
     (disk, config, identity): (&Disk<'_>, &Config, &Identity),
     fold: &Fold,
-    body: &str,
+    (accused, body): (&NodeId, &str),
 ) -> Result<Option<(Register, Draft)>, Refusal> {
     let envelope = envelope::parse(body.as_bytes()).map_err(Refusal::Malformed)?;
     let node =
         NodeId::parse(&envelope.node).map_err(|error| Refusal::Malformed(error.to_string()))?;
+    if node != *accused {
+        return Err(Refusal::Malformed(format!("the register is of '{node}'")));
+    }
     let now_s = disk.host.clock().wall_ms / 1_000;
     let key = authenticate((disk, fold), ("register", &envelope, &node), now_s)?;
     envelope.agrees(&identity.origin).map_err(Refusal::Malformed)?;
