@@ -163,6 +163,11 @@ impl World {
         self.0.borrow_mut().net.weather = weather;
     }
 
+    /// Sets how many of 1,000 answers to its own questions a machine loses.
+    pub fn deafen(&self, machine: &str, per_thousand: u64) {
+        self.0.borrow_mut().net.deaf.insert(machine.to_owned(), per_thousand);
+    }
+
     /// A number below `bound` from the seed.
     pub fn below(&self, bound: u64) -> u64 {
         self.0.borrow_mut().chance.below(bound)

@@ -103,6 +103,17 @@ pub fn claims(host: &SimHost) -> Option<Value> {
     }))
 }
 
+/// A register at an incarnation of our choice; `None` where the anchor did not answer.
+pub fn registers(host: &SimHost, incarnation: u64, anchor: &str) -> Option<u16> {
+    let own = Identity::load(&Disk { host, layout: &host.config().layout }).ok().flatten()?;
+    let mut payload = claims(host)?;
+    payload["incarnation"] = json!(incarnation);
+    payload["urls"] = json!(own.urls);
+    payload["services"] = json!(own.services);
+    payload["reach"] = json!("inbound");
+    post(host, ("register", &payload), anchor).ok().map(|reply| reply.status)
+}
+
 /// An observation that misses `whom`, whatever is so. `health` is what it says of itself.
 pub fn observes(host: &SimHost, whom: &[(NodeId, u64)], health: u64, anchor: &str) {
     let Some(claims) = claims(host) else { return };

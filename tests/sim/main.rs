@@ -7,6 +7,8 @@ mod checks;
 mod federation;
 mod lies;
 mod many;
+mod properties;
+mod scenario;
 mod seeds;
 mod three;
 
@@ -17,7 +19,7 @@ use three::{Three, tick};
 
 #[test]
 fn three_nodes_agree_again_after_any_mix_of_faults() {
-    seeds::on_all_cores((40, 3_000), agree_again);
+    seeds::on_all_cores((24, 3_000), agree_again);
 }
 
 fn agree_again(seed: u64) {

@@ -6,7 +6,7 @@ use crate::{lies, seeds};
 use crowny_fed::protocol::member::NodeId;
 
 /// Rounds of mishaps, and rounds within which everything is well again.
-const TROUBLED: std::ops::Range<u64> = 5..14;
+const TROUBLED: std::ops::Range<u64> = 4..12;
 const HEALING: usize = 8;
 /// Short, so that members are reaped and come back within a run.
 const SETTINGS: &str = "alpha = 2.0\nbeta = 3.0\nreap_ticks = 6\n";

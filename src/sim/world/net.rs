@@ -3,7 +3,7 @@
 
 use crate::http::Request;
 use crate::sim::chance::Chance;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How often, out of 1,000, each thing happens to an exchange on an open link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +57,8 @@ pub(super) struct Net {
     /// Directed pairs of which the first may not begin a connection, as behind a firewall.
     pub(super) barred: BTreeSet<(String, String)>,
     pub(super) weather: Weather,
+    /// Out of 1,000 answers to a machine's own questions, how many it loses.
+    pub(super) deaf: BTreeMap<String, u64>,
     pub(super) strays: Vec<Stray>,
 }
 
@@ -84,6 +86,10 @@ impl Net {
         let weather = &self.weather;
         if !self.open(from, to) || chance.hits(weather.lost, 1_000) {
             return Fate::Lost;
+        }
+        let deaf = self.deaf.get(from).copied().unwrap_or(0);
+        if deaf > 0 && chance.hits(deaf, 1_000) {
+            return Fate::Unanswered;
         }
         if weather.unanswered > 0 && chance.hits(weather.unanswered, 1_000) {
             return Fate::Unanswered;

@@ -41,6 +41,8 @@ pub struct History {
     /// After n lines: services with a member alive or suspect, which no map may lack.
     served: Vec<BTreeSet<String>>,
     sizes: BTreeMap<NodeId, u64>,
+    /// Members that spoke from elsewhere too, above what their own disk knows.
+    outspoken: BTreeSet<NodeId>,
 }
 
 impl History {
@@ -56,6 +58,7 @@ impl History {
             stands: BTreeMap::new(),
             served: vec![BTreeSet::new()],
             sizes: BTreeMap::new(),
+            outspoken: BTreeSet::new(),
         }
     }
 
@@ -210,6 +213,9 @@ impl History {
 
     /// A member's own number is never below what was published of it: it is synced first.
     fn spoke_itself(&self, id: &NodeId, host: &SimHost) {
+        if self.outspoken.contains(id) {
+            return;
+        }
         let own = checks::bytes(host, &host.config().layout.identity()).unwrap();
         let own: serde_json::Value = serde_json::from_slice(&own).unwrap();
         let inc = own["incarnation"].as_u64().unwrap();
@@ -262,6 +268,16 @@ impl History {
     /// How a member stands, as told: liveness and incarnation.
     pub fn standing(&self, id: &NodeId) -> Option<(Liveness, u64)> {
         self.stands.get(id).map(|held| (held.liveness, held.inc))
+    }
+
+    /// A member's key is used elsewhere too: its disk need not know all it said.
+    pub fn speaks_elsewhere(&mut self, id: &NodeId) {
+        self.outspoken.insert(id.clone());
+    }
+
+    /// Everybody that was ever told of.
+    pub fn ids(&self) -> Vec<NodeId> {
+        self.stands.keys().cloned().collect()
     }
 
     /// Lines published so far.

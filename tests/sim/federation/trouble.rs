@@ -1,6 +1,6 @@
 //! Mishaps, drawn from the seed, and their end.
 
-use super::{Federation, row_at};
+use super::{Federation, STRANGER, row_at};
 use crate::lies;
 use crowny_fed::cycle::speaking::Word;
 use crowny_fed::sim::disk::FAULTS;
@@ -34,7 +34,14 @@ impl Federation {
     fn trouble_a_link(&mut self) {
         let (from, to) = (self.pick(self.members.len()), self.pick(self.members.len()));
         let name = |at: usize| self.members[at].host.name().to_owned();
-        match self.pick(4) {
+        match self.pick(5) {
+            3 => {
+                // One machine without a network.
+                let rows = (1..=4).map(|row| format!("row{row}"));
+                let members = (0..self.members.len()).filter(|at| *at != from).map(name);
+                let all = members.chain(rows).chain([STRANGER.to_owned()]);
+                all.for_each(|to| self.world.link(&name(from), &to, false));
+            }
             0 => self.world.link(&name(from), &name(to), false),
             1 => self.world.allow(&name(from), &name(to), false),
             2 => {
@@ -162,6 +169,9 @@ impl Federation {
                 self.world.link(from.host.name(), to.host.name(), true);
                 self.world.allow(from.host.name(), to.host.name(), true);
             }
+            let rows = (1..=4).map(|row| format!("row{row}"));
+            let others = rows.chain([STRANGER.to_owned()]);
+            others.for_each(|to| self.world.link(from.host.name(), &to, true));
         }
     }
 

@@ -1,6 +1,6 @@
 //! What is really so: who stood and could be reached while the anchor looked.
 
-use super::{Federation, Member};
+use super::{Federation, Member, STRANGER};
 use crowny_fed::cycle::tick::Report;
 use crowny_fed::journal::line::Line;
 use crowny_fed::journal::record::Record;
@@ -24,6 +24,17 @@ impl Federation {
         sound.map(|member| member.id.clone()).collect()
     }
 
+    /// Whether the anchor hears nobody at all, though there are enough to tell that by.
+    pub(super) fn is_cut_off(&self) -> bool {
+        let anchor = self.members[0].host.name();
+        let mut others: Vec<String> =
+            self.members[1..].iter().map(|member| member.host.name().to_owned()).collect();
+        let known = others.len() + self.rows.len();
+        others.extend(self.rows.iter().map(|row| format!("row{row}")));
+        others.push(STRANGER.to_owned());
+        known >= 3 && others.iter().all(|other| !self.world.is_open(anchor, other))
+    }
+
     fn is_sound(&self, member: &Member) -> bool {
         let (anchor, machine) = (self.members[0].host.name(), member.host.name());
         member.host.answers()
@@ -42,7 +53,7 @@ impl Truth {
         &mut self,
         seed: u64,
         new: &[Vec<u8>],
-        (sound, report): (&[NodeId], Option<&Report>),
+        (sound, cut_off, report): (&[NodeId], bool, Option<&Report>),
     ) {
         let fair =
             report.is_none_or(|report| !report.decision.blind && report.pulse != Pulse::Grace);
@@ -50,9 +61,12 @@ impl Truth {
             let Record::Verdict(verdict) = Record::of(&Line::parse(line).unwrap()) else {
                 continue;
             };
-            if verdict.to == Liveness::Alive {
+            let own = verdict.node.as_str() == "n1";
+            if verdict.to == Liveness::Alive || own {
                 continue;
             }
+            let accepted = report.is_some_and(|report| report.decision.losses_accepted);
+            assert!(!cut_off || accepted, "SEED={seed}: it hears nobody and accuses: {verdict:?}");
             assert!(fair, "SEED={seed}: a blind or waking tick accuses: {verdict:?}");
             if verdict.service.is_some() {
                 continue;
