@@ -5,11 +5,14 @@
 //! suspicion is old enough and the cap of law 6 has room; a blind, early or grace tick ages and
 //! accuses nobody. A keyed member comes back by its own signed incarnation alone.
 
+mod burial;
+
+pub use burial::needed;
+
 use super::blind::{self, BlindSpell, Pulse};
-use super::caps::withdrawals_max;
-use super::contact::{Contact, Sign};
+use super::contact::{self, Contact, Sign};
 use super::health;
-use super::heirs::{self, Heirs};
+use super::heirs::Heirs;
 use super::member::{Liveness, NodeId, Standing};
 use super::membership::{Member, Membership};
 use super::memory::{Memory, Suspicion};
@@ -126,8 +129,9 @@ pub fn decide(round: &Round<'_>) -> Decision {
 
     let mut memory = round.memory.clone();
     memory.blind_ticks = if blind { spell } else { 0 };
-    if round.pulse != Pulse::Early {
-        memory.health = health::after(memory.health, round.contacts, (blind, false));
+    // A blind tick has a rule of its own; it must not make the ticks after it slower as well.
+    if round.pulse != Pulse::Early && !silent {
+        memory.health = health::after(memory.health, round.contacts, (false, false));
     }
     let mut decision = Decision {
         verdicts: Vec::new(),
@@ -140,7 +144,7 @@ pub fn decide(round: &Round<'_>) -> Decision {
     recover(round, &mut decision);
     if accuses {
         age_suspects(round, &mut decision, credit);
-        bury(round, &mut decision);
+        burial::bury(round, &mut decision);
         suspect(round, &mut decision, credit);
         age_dead(round, &mut decision);
     }
@@ -164,10 +168,11 @@ fn blind_spell(round: &Round<'_>, ticks: u64) -> BlindSpell {
         suspicion_ticks_max: suspicion::ticks_max(round.profile, members),
         agreeing: round.witnesses.agreeing,
         askable: round.witnesses.askable,
-        // Our own gateway is no peer: it answers however cut off we are.
-        some_peer_heard: round.contacts.iter().any(|(subject, contact)| {
-            subject.node != *round.own && contact.outcome.was_heard()
-        }),
+        // Our own service is no peer: it answers even where nobody else does.
+        some_peer_heard: round
+            .contacts
+            .iter()
+            .any(|(subject, contact)| subject.node != *round.own && contact.outcome.was_heard()),
         members,
     }
 }
@@ -192,10 +197,12 @@ impl Asked<'_> {
     }
 }
 
-/// Members with a contact of this tick, by id. Services of a node that is withdrawn already wait.
+/// Members with a contact of this tick, by id. Services of a node that is doubted itself wait: they
+/// go with it, and come back with it.
 fn asked<'a>(round: &Round<'a>) -> impl Iterator<Item = Asked<'a>> {
-    let membership = round.membership;
-    round.contacts.iter().filter_map(move |(subject, contact)| {
+    let Round { membership, contacts, .. } = *round;
+    let asked = contacts.iter().filter(|(subject, _)| !contact::is_excused(subject, contacts));
+    asked.filter_map(move |(subject, contact)| {
         let member = membership.member(&subject.node)?;
         let standing = standing_of(member, subject)?;
         Some(Asked { subject, member, contact, standing })
@@ -207,11 +214,8 @@ fn standing_of(member: &Member, subject: &Subject) -> Option<Standing> {
         return Some(member.standing);
     };
     let doubt = member.doubted.get(service).map_or(Liveness::Alive, |doubt| doubt.liveness);
-    member
-        .standing
-        .liveness
-        .is_routable()
-        .then_some(Standing { liveness: doubt, incarnation: member.standing.incarnation })
+    let alive = member.standing.liveness == Liveness::Alive;
+    alive.then_some(Standing { liveness: doubt, incarnation: member.standing.incarnation })
 }
 
 fn recover(round: &Round<'_>, decision: &mut Decision) {
@@ -257,52 +261,6 @@ fn others_accusing<'a>(
         Some(_) => None,
     };
     accusers.into_iter().flatten()
-}
-
-/// Healthy failed ticks that a suspicion must last: Lifeguard's formula, longer for an observer
-/// that distrusts itself. The first accuser is no confirmation.
-fn needed(round: &Round<'_>, memory: &Memory, open: &Suspicion) -> u64 {
-    let members = round.membership.present() as u64;
-    let confirmations = (open.accusers.len() as u64).saturating_sub(1);
-    let ticks = suspicion::ticks(round.profile, members, confirmations);
-    match round.profile.suspicion_ticks {
-        Some(fixed) => fixed,
-        None => ticks.saturating_mul(1 + memory.health),
-    }
-}
-
-fn bury(round: &Round<'_>, decision: &mut Decision) {
-    let memory = &decision.memory;
-    let mut due: Vec<(u64, u64, Asked<'_>)> = asked(round)
-        .filter(|asked| asked.is(Liveness::Suspect, Sign::Bad))
-        .filter_map(|asked| {
-            let open = memory.suspects.get(asked.subject)?;
-            let needed = needed(round, memory, open);
-            (open.ticks >= needed).then_some((open.ticks, needed, asked))
-        })
-        .collect();
-    // The longest silent first; equal ages by id, so that every replay agrees.
-    due.sort_by(|a, b| b.0.cmp(&a.0).then(a.2.subject.cmp(b.2.subject)));
-    let room = match round.memory.accept_loss {
-        true => due.len(),
-        false => withdrawals_max(round.membership.routable()).min(due.len()),
-    };
-    let (dying, held) = due.split_at(room);
-    decision.held = held.iter().map(|(_, _, asked)| asked.subject.clone()).collect();
-    let gone: Vec<&NodeId> = dying
-        .iter()
-        .filter(|(_, _, asked)| asked.subject.service.is_none())
-        .map(|(_, _, asked)| &asked.subject.node)
-        .collect();
-    for (waited, needed, asked) in dying {
-        let to = Standing { liveness: Liveness::Dead, ..asked.standing };
-        let mut dead = verdict(asked, to, (Rule::SuspicionExpired, *waited, *needed));
-        if let Some(open) = decision.memory.suspects.get(asked.subject) {
-            dead.accusers.clone_from(&open.accusers);
-        }
-        dead.heirs = heirs::of(asked.subject, &gone, round.membership);
-        decision.verdicts.push(dead);
-    }
 }
 
 fn suspect(round: &Round<'_>, decision: &mut Decision, credit: u64) {
