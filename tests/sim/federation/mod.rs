@@ -128,10 +128,7 @@ impl Federation {
 
     /// One tick of one member, and everything that must hold after it. `None` where it failed.
     pub fn tick(&mut self, at: usize) -> Option<Report> {
-        match self.try_tick(at) {
-            Ok(report) => Some(report),
-            Err(_) => None,
-        }
+        self.try_tick(at).ok()
     }
 
     /// The same, with why it failed.

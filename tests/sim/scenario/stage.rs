@@ -271,8 +271,11 @@ impl Stage {
         let member = &self.fed().members[at];
         let machine = member.host.name().to_owned();
         let at = if agent { member.agent.clone() } else { member.gateway.clone() };
+        if status == "gone" {
+            self.fed().world.vacate(&at);
+            return Ok(());
+        }
         let place = match (status, agent) {
-            ("gone", _) => return Ok(self.fed().world.vacate(&at)),
             ("itself", true) => Place::Agent { machine },
             ("itself", false) => Place::Front { machine, status: 200 },
             (status, _) => Place::Front {
