@@ -45,6 +45,10 @@ pub(super) fn run(context: &Context, typed: &Sync) -> Ending {
             .hint("the next tick tries again; what is here stays")
             .into());
     }
+    if let Some(claimed) = synced.claimed {
+        let why = format!("{} lines are here, the anchor says it has {claimed}", synced.size);
+        return Err(Failure::failed(why).hint("the warnings say why; run it again").into());
+    }
     Ok(None)
 }
 

@@ -11,6 +11,7 @@ use crate::auth::{keys, mac, pae};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
 use crate::host::Host;
+use crate::journal::keyring::Keys;
 use crate::journal::record::{Anchor, Enroll, Grant, Record, Revoke};
 use crate::journal::replay::Fold;
 use crate::protocol::member::NodeId;
@@ -189,6 +190,17 @@ fn burn(
     nonce: String,
 ) -> Result<Accepted, Refusal> {
     let ring = &desk.ledger.fold().keys;
+    // Whoever stole a key must not be let in again with it.
+    let ended = |keys: &Keys| {
+        let before = keys.burned.iter().any(|burned| burned.kid == offered.kid);
+        before || keys.current.kid == offered.kid
+    };
+    if ring.of(node).is_some_and(ended) {
+        return Err(Refusal::Conflict(format!(
+            "the key {} spoke for '{node}' before: remove keys/node.key on that machine, and join with a new one",
+            offered.kid
+        )));
+    }
     let held = ring.of(node).filter(|keys| !keys.revoked).map(|keys| keys.current.kid.clone());
     let mut drafts = Vec::new();
     if let Some(kid) = held {

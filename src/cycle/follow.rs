@@ -9,6 +9,7 @@ use super::peers;
 use super::plan::{Of, Plan, plan, whom};
 use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
+use super::speaking::adopt_named_key;
 use super::sync::{self, Synced, anchor_urls};
 use super::tick::{Loaded, Report, beginning, busy, load, save_memory};
 use super::{publish, refuting};
@@ -59,6 +60,9 @@ pub(super) fn tick(
     // The log key may have changed with what was fetched.
     let identity = Identity::require(&disk)?;
     let view = View::open(disk).map_err(|failure| never_synced(failure, &synced))?;
+    if !dry_run {
+        adopt_named_key(&disk, &identity)?;
+    }
     let until_boot_ms = began.boot_ms + deadline_ms / 4 * 3;
     let mut node = Node { disk, config, identity: &identity, view: &view, memory, pulse };
     let refuted = if dry_run { None } else { node.refute(&synced, until_boot_ms)? };

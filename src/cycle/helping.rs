@@ -181,6 +181,9 @@ pub fn help(host: &dyn Host, config: &Config, body: &[u8]) -> Result<Helped, Ref
     if !is_challenge(&asked.c) {
         return Err(Refusal::Malformed("c, expected 32 lower-case hex digits".to_owned()));
     }
+    if asked.subject == identity.id {
+        return Err(Refusal::Malformed("whoever asks for us has reached us".to_owned()));
+    }
     let member = view.fold.membership.member(&asked.subject);
     let url = member.filter(|member| member.enrolled).and_then(|member| member.urls.first());
     let targets = targets(config, &anchor_urls(&identity, &view.fold));

@@ -9,11 +9,12 @@ use crate::auth::envelope::Envelope;
 use crate::auth::invite::Invite;
 use crate::auth::{keys, mac, pae};
 use crate::config::Config;
-use crate::error::Failure;
+use crate::error::{Failure, Kind};
 use crate::host::{Host, Keep, Readers};
 use crate::journal::tlog_proof::parse_tlog_proof;
 use crate::protocol::member::{Incarnation, NodeId};
 use crate::protocol::memory::Memory;
+use crate::protocol::registration::JUMP_MAX;
 use crate::store::disk::Disk;
 use crate::store::identity::{Identity, load_key};
 use crate::store::view::View;
@@ -67,10 +68,13 @@ pub fn join(
     }
     let accepted = say(host, config, &Word::Register(offer.clone()))?;
     disk.remove(&disk.layout.key("enrolment-nonce"))?;
-    first_sync(&disk, config, &accepted).map_err(|failure| Failure {
-        message: format!("joined, but the journal is not here yet: {}", failure.message),
-        hint: Some("crowny-fed sync, or the next tick, fetches it".to_owned()),
-        ..failure
+    first_sync(&disk, config, &accepted).map_err(|failure| match failure.kind {
+        Kind::Integrity => failure,
+        _ => Failure {
+            message: format!("joined, but the journal is not here yet: {}", failure.message),
+            hint: Some("crowny-fed sync, or the next tick, fetches it".to_owned()),
+            ..failure
+        },
     })?;
     Ok(accepted)
 }
@@ -133,7 +137,15 @@ fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<Incarn
         let text = Zeroizing::new(format!("{}\n", *hex));
         disk.put(&disk.layout.key("shared"), text.as_bytes(), (Keep::Durable, Readers::Owner))?;
     }
-    Ok(accepted.incarnation.unwrap_or_default())
+    let standing = accepted.incarnation.unwrap_or_default();
+    // Beside the signed part of the answer: a false one must not lead us where no register is taken.
+    if standing.value() > JUMP_MAX {
+        return Err(Failure::failed(format!(
+            "the answer says that we stand at incarnation {}, which nobody reaches",
+            standing.value()
+        )));
+    }
+    Ok(standing)
 }
 
 fn kept_nonce(disk: &Disk<'_>) -> Result<String, Failure> {

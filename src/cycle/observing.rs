@@ -27,6 +27,9 @@ use std::time::Duration;
 /// Largest answer read.
 const ANSWER_BYTES_MAX: usize = 4 * 1024;
 
+/// What an anchor answers to a word it took: 202 to an observation, 200 to a line.
+const ANSWERS: [u16; 2] = [200, 202];
+
 /// The kind that is signed, and the path it is posted to.
 const KIND: &str = "observe";
 
@@ -138,7 +141,8 @@ pub(super) fn post(
             targets: Targets::Any,
         };
         match disk.host.dial(&[call], until_boot_ms).into_iter().next() {
-            Some(Ok(reply)) if reply.status < 300 => return Ok(Some(String::new())),
+            // Only an anchor answers so; a front's page is no answer.
+            Some(Ok(reply)) if ANSWERS.contains(&reply.status) => return Ok(Some(String::new())),
             Some(Ok(reply)) if reply.status < 500 => {
                 let told: serde_json::Value =
                     serde_json::from_slice(&reply.body).unwrap_or_default();

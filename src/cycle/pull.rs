@@ -177,7 +177,7 @@ impl<'a> Copy<'a> {
             Err(error) => return Ok(Step::GivenUp(format!("/sync: {error}"))),
         };
         if checkpoint.size <= self.ledger.floor().size
-            && let Ok(ours) = Published::read(&self.disk)
+            && let Ok((ours, _)) = Published::signed(&self.disk)
         {
             // However it came: two histories under one signature are told, not passed over.
             let seen = Seen { theirs: &checkpoint, note: &note.render(), url: &server.url };
@@ -242,7 +242,7 @@ impl<'a> Copy<'a> {
             let Copy { disk, identity, ledger, .. } = self;
             return locked(disk, || ledger.rewind(identity));
         }
-        let Ok(ours) = Published::read(&self.disk) else { return Ok(()) };
+        let Ok((ours, _)) = Published::signed(&self.disk) else { return Ok(()) };
         let seen = Seen { theirs: &theirs, note: &note.render(), url: &server.url };
         if theirs.size <= ours.checkpoint.size {
             return against::expect_earlier(&self.disk, &ours, &seen);

@@ -3,7 +3,8 @@
 use super::{peers, publish};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
-use crate::host::{Host, Lock};
+use crate::host::{Change, Host, Lock};
+use crate::layout::Layout;
 use crate::protocol::failover;
 use crate::protocol::member::NodeId;
 use crate::protocol::probe::Judgement;
@@ -14,6 +15,7 @@ use crate::store::view::View;
 use crate::wire::freshness::Freshness;
 use crate::wire::psv::PeerStatus;
 use std::collections::BTreeMap;
+use std::io;
 use std::path::Path;
 use std::time::Duration;
 
@@ -142,8 +144,24 @@ pub fn take_lock(
     folder: &Path,
     patience: Duration,
 ) -> Result<Option<Lock>, Failure> {
-    host.lock(folder, patience).map_err(|error| {
-        Failure::config(format!("cannot lock {}: {error}", folder.display()))
-            .hint("the folder must support flock (NFS without locks does not); nothing was written")
-    })
+    match host.lock(folder, patience) {
+        // A restored backup may lack the folders that hold nothing worth keeping.
+        Err(error) if error.kind() == io::ErrorKind::NotFound && is_ours(host, folder) => {
+            let _ = host.change(Change::Folder { path: folder, private: true });
+        }
+        held => return held.map_err(|error| unlockable(folder, &error)),
+    }
+    host.lock(folder, patience).map_err(|error| unlockable(folder, &error))
+}
+
+/// Whether a folder is one of those in our own that are locked.
+fn is_ours(host: &dyn Host, folder: &Path) -> bool {
+    let named = folder.file_name().is_some_and(|name| name == "state" || name == "keys");
+    let identity = folder.parent().map(|dir| Layout::new(dir).identity());
+    named && identity.is_some_and(|path| host.entry(&path).is_ok_and(|entry| entry.is_some()))
+}
+
+fn unlockable(folder: &Path, error: &io::Error) -> Failure {
+    Failure::config(format!("cannot lock {}: {error}", folder.display()))
+        .hint("the folder must be there and support flock (NFS without locks does not); nothing was written")
 }

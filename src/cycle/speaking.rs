@@ -3,6 +3,7 @@
 use super::admission::{self, Accepted};
 use super::founding::{hex_chance, make_key};
 use super::rounds::{PATIENCE, take_lock};
+use super::sync;
 use crate::auth::envelope::Envelope;
 use crate::auth::gate::Refusal;
 use crate::auth::{keys, mac, pae};
@@ -17,6 +18,7 @@ use crate::protocol::service::Service;
 use crate::store::disk::Disk;
 use crate::store::identity::{Identity, load_key};
 use crate::store::shared_keys::unhex;
+use crate::store::view::View;
 use crate::wire::call::{Call, Extent, Method, Read, Targets};
 use ed25519_dalek::SigningKey;
 use serde_json::Value;
@@ -65,6 +67,7 @@ pub fn say(host: &dyn Host, config: &Config, word: &Word) -> Result<Accepted, Fa
     let _one_word = one_at_a_time(&disk)?;
     // Read under the lock: another word may have raised the incarnation meanwhile.
     let mut identity = Identity::require(&disk)?;
+    adopt_named_key(&disk, &identity)?;
     let signer = Signer::load(&disk, &identity)?;
     let claims = Claims::now(&disk)?;
     let record = match word {
@@ -92,7 +95,7 @@ pub fn say(host: &dyn Host, config: &Config, word: &Word) -> Result<Accepted, Fa
     let envelope = signer.seal(&identity, claims, (kind, record.payload()));
     let accepted = deliver(host, config, &identity, (kind, &envelope))?;
     if matches!(word, Word::RotateKey) {
-        adopt_next_key(&disk)?;
+        change_keys(&disk, config, &identity)?;
     }
     Ok(accepted)
 }
@@ -223,6 +226,36 @@ fn rotate(
     }))
 }
 
+/// After the anchor's "done" the journal has to say so too: a lying answer must not make us throw
+/// away the only key that is believed.
+fn change_keys(disk: &Disk<'_>, config: &Config, identity: &Identity) -> Result<(), Failure> {
+    if !identity.is_anchor() {
+        let run = sync::Run { until_boot_ms: u64::MAX, turn: 0, from: &[], progress: &|_, _| {} };
+        sync::run(*disk, config, &run)?;
+    }
+    if adopt_named_key(disk, identity)? {
+        return Ok(());
+    }
+    Err(Failure::failed("the anchor says done, but its journal does not name the new key")
+        .hint("the old key stays in use; the next tick or word takes the new one once the journal names it"))
+}
+
+/// Signs with the next key once the published journal says that it speaks for us: an answer that was
+/// lost, or a run that was killed, locks nobody out. Returns whether it did.
+pub(super) fn adopt_named_key(disk: &Disk<'_>, identity: &Identity) -> Result<bool, Failure> {
+    if disk.length(&disk.layout.key("node-next"))?.is_none() {
+        return Ok(false);
+    }
+    let Ok(view) = View::open(*disk) else { return Ok(false) };
+    let next = keys::render_public(&load_key(disk, "node-next")?.verifying_key());
+    let current = view.fold.keys.of(&identity.id).map(|keys| &keys.current);
+    let named = current.is_some_and(|record| record.key.as_ref() == Some(&next));
+    if named {
+        adopt_next_key(disk)?;
+    }
+    Ok(named)
+}
+
 fn adopt_next_key(disk: &Disk<'_>) -> Result<(), Failure> {
     let next = disk.read(&disk.layout.key("node-next"))?.map(Zeroizing::new).unwrap_or_default();
     disk.put(&disk.layout.key("node"), &next, (Keep::Durable, Readers::Owner))?;
@@ -241,7 +274,11 @@ fn deliver(
         return admission::submit(host, config, kind, envelope.render().as_bytes())
             .map_err(refused);
     }
-    accepted(post(host, (&identity.anchors, kind, envelope))?, identity)
+    // Where it answers now, which the journal may know better than the invitation did.
+    let disk = Disk { host, layout: &config.layout };
+    let known = View::open(disk).map(|view| sync::anchor_urls(identity, &view.fold));
+    let anchors = known.unwrap_or_else(|_| identity.anchors.clone());
+    accepted(post(host, (&anchors, kind, envelope))?, identity)
 }
 
 /// The anchor's answer, believed only under the log's signature: somebody else's "done" must not

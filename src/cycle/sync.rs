@@ -37,8 +37,10 @@ pub struct Synced {
     pub size: u64,
     /// Who gave what was missing.
     pub from: Option<String>,
-    /// Whether an anchor answered at all.
+    /// Whether an anchor answered at all, as one does.
     pub anchor_answered: bool,
+    /// Lines that an anchor says it has, where that is more than we got.
+    pub claimed: Option<u64>,
     /// What went wrong on the way, and with whom.
     pub warnings: Vec<String>,
 }
@@ -76,7 +78,11 @@ struct Head {
 pub fn run(disk: Disk<'_>, config: &Config, run: &Run<'_>) -> Result<Synced, Failure> {
     floor::refuse_convicted(&disk)?;
     let identity = Identity::require(&disk)?;
-    let ledger = locked(&disk, || Ledger::open(disk, &identity, Mend::Yes))?;
+    let ledger = locked(&disk, || {
+        let mut ledger = Ledger::open(disk, &identity, Mend::Yes)?;
+        ledger.finish()?;
+        Ok(ledger)
+    })?;
     let mut synced = Synced { before: ledger.floor().size, ..Synced::default() };
     synced.warnings.extend_from_slice(ledger.warnings());
     let asked = ask(&disk, config, (&identity, ledger.fold()), run);
@@ -84,6 +90,7 @@ pub fn run(disk: Disk<'_>, config: &Config, run: &Run<'_>) -> Result<Synced, Fai
     follow_anchors(&mut copy, &asked, &mut synced)?;
     look_at_others(&mut copy, asked, (run, &mut synced))?;
     synced.size = copy.ledger.floor().size;
+    synced.claimed = synced.claimed.filter(|claimed| *claimed > synced.size);
     synced.warnings.extend(copy.warnings);
     Ok(synced)
 }
@@ -180,12 +187,17 @@ fn follow_anchors(
                 continue;
             }
         };
+        let Some(head) = head else {
+            copy.warn(server, "/head does not read: is this our anchor?");
+            continue;
+        };
         synced.anchor_answered = true;
+        synced.claimed = synced.claimed.max(Some(head.size));
         let (held, unfinished) = (copy.ledger.floor(), copy.unfinished());
         let (size, tip) = (held.size, Some(held.head));
         match head {
-            Some(head) if head.size == size && head.head == tip && !unfinished => return Ok(()),
-            Some(head) if head.size < size => {
+            head if head.size == size && head.head == tip && !unfinished => return Ok(()),
+            head if head.size < size => {
                 copy.warn(
                     server,
                     &format!("has {} lines, {size} were signed: an old copy", head.size),
@@ -273,7 +285,8 @@ fn compare(
             return Ok(None);
         }
     };
-    let Ok(ours) = Published::read(&copy.disk) else { return Ok(Some(theirs)) };
+    // What we have signed for, not what readers see: a killed run may have left that behind.
+    let Ok((ours, _)) = Published::signed(&copy.disk) else { return Ok(Some(theirs)) };
     if theirs.size <= ours.checkpoint.size {
         let seen = Seen { theirs: &theirs, note: &note.render(), url: &server.url };
         against::expect_earlier(&copy.disk, &ours, &seen)?;

@@ -24,7 +24,10 @@ pub(super) fn read(path: &Path, span: Span) -> io::Result<Vec<u8>> {
 
 pub(super) fn entry(path: &Path) -> io::Result<Option<Entry>> {
     match fs::metadata(path) {
-        Ok(meta) => Ok(Some(Entry { bytes: meta.size() })),
+        Ok(meta) => {
+            let link = fs::symlink_metadata(path)?.is_symlink();
+            Ok(Some(Entry { bytes: meta.size(), link }))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) => Err(error),
     }

@@ -48,6 +48,8 @@ impl Span {
 pub struct Entry {
     /// Length in bytes.
     pub bytes: u64,
+    /// Whether the path itself is a link to somewhere.
+    pub link: bool,
 }
 
 /// Whether a change must survive a power cut before the call returns.

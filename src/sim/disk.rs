@@ -117,9 +117,9 @@ impl SimDisk {
     pub(super) fn entry(&self, path: &Path) -> io::Result<Option<Entry>> {
         self.alive()?;
         if let Some(file) = self.files.get(path) {
-            return Ok(Some(Entry { bytes: file.cached.len() as u64 }));
+            return Ok(Some(Entry { bytes: file.cached.len() as u64, link: false }));
         }
-        Ok(self.folders.contains(path).then_some(Entry { bytes: 0 }))
+        Ok(self.folders.contains(path).then_some(Entry { bytes: 0, link: false }))
     }
 
     pub(super) fn names(&self, folder: &Path) -> io::Result<Vec<String>> {

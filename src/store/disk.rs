@@ -125,7 +125,29 @@ impl Disk<'_> {
     }
 
     fn change(&self, path: &Path, change: Change<'_>) -> Result<(), Failure> {
+        self.refuse_links(path)?;
+        if let Change::Replace { via, .. } = change {
+            self.refuse_links(via)?;
+        }
         self.host.change(change).map_err(|error| unwritable(path, &error))
+    }
+}
+
+impl Disk<'_> {
+    /// Our own folders lead nowhere else: through a link in them a write, or the clearing of
+    /// `state/tmp`, would reach other people's files (law 1). Looked at for each change, for a server
+    /// may have started long before the link was put there.
+    fn refuse_links(&self, path: &Path) -> Result<(), Failure> {
+        let dir = self.layout.dir();
+        let inside = path.ancestors().skip(1).take_while(|folder| *folder != dir);
+        for folder in inside.filter(|folder| folder.starts_with(dir)) {
+            let entry = self.host.entry(folder).map_err(|error| unreadable(folder, &error))?;
+            if entry.is_some_and(|entry| entry.link) {
+                return Err(Failure::config(format!("{} is a link", folder.display()))
+                    .hint("folders of ours may not lead elsewhere: put a folder there; nothing was written"));
+            }
+        }
+        Ok(())
     }
 }
 

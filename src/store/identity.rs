@@ -58,7 +58,7 @@ impl Identity {
     pub fn require(disk: &Disk<'_>) -> Result<Identity, Failure> {
         Identity::load(disk)?.ok_or_else(|| {
             Failure::config(format!("no federation in {}", disk.layout.dir().display()))
-                .hint("found one with: crowny-fed init (or pass --dir)")
+                .hint("on a member: join, or put self.json and keys/ back from a backup; init founds a federation; --dir names another folder")
         })
     }
 
