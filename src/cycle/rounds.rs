@@ -163,5 +163,5 @@ fn is_ours(host: &dyn Host, folder: &Path) -> bool {
 
 fn unlockable(folder: &Path, error: &io::Error) -> Failure {
     Failure::config(format!("cannot lock {}: {error}", folder.display()))
-        .hint("the folder must be there and support flock (NFS without locks does not); nothing was written")
+        .hint("the folder must support flock (NFS without locks does not); nothing was written")
 }
