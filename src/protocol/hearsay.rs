@@ -7,6 +7,7 @@ use super::contact::Contact;
 use super::health::ACCUSES_MAX;
 use super::member::{Incarnation, Liveness, NodeId};
 use super::membership::Membership;
+use super::memory::{Memory, Observed};
 use super::subject::Subject;
 use super::verdict::Witnesses;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,6 +38,24 @@ impl Told {
             .iter()
             .filter(move |(node, incarnation)| node != own && current(node, *incarnation))
             .map(|(node, _)| node)
+    }
+}
+
+/// Notes an observation that is held, by its own second and tick; whether it still speaks.
+pub fn note(memory: &mut Memory, id: &NodeId, (ts, theirs): (u64, u64)) -> bool {
+    let new = Observed { ts, theirs, tick: memory.tick };
+    let seen = memory.observed.entry(id.clone()).or_insert(new);
+    if (seen.ts, seen.theirs) != (ts, theirs) {
+        *seen = new;
+    }
+    seen.tick + TICKS_FRESH >= memory.tick
+}
+
+/// Adds to each question about a node when that node last spoke for itself.
+pub fn speak(memory: &Memory, contacts: &mut BTreeMap<Subject, Contact>) {
+    for (subject, contact) in contacts.iter_mut().filter(|(subject, _)| subject.service.is_none()) {
+        let seen = memory.observed.get(&subject.node);
+        contact.spoke = seen.map(|seen| memory.tick.saturating_sub(seen.tick));
     }
 }
 

@@ -74,8 +74,8 @@ struct Looked {
 #[derive(Debug)]
 struct Heard {
     told: Told,
-    /// The anchor's tick in which it was new.
-    tick: Option<u64>,
+    /// When it was made: the instant, and the member's own tick.
+    made: (u64, u64),
 }
 
 /// A federation under test.
@@ -230,9 +230,10 @@ impl Federation {
             Some((subject.node.clone(), member.standing.incarnation))
         });
         let told = Told { health: own.memory.health, missed: missed.collect() };
+        let made = (run.now.parts(), own.memory.tick);
         let asks = bytes::OBSERVE.0 + bytes::SEEN * looked.contacts.len() as u64;
         if run.exchange((node, 0), (asks, bytes::OBSERVE.1)) {
-            self.observations.insert(own.id.clone(), Heard { told, tick: None });
+            self.observations.insert(own.id.clone(), Heard { told, made });
         }
     }
 

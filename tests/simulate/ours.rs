@@ -12,14 +12,15 @@ fn the_same_seed_is_the_same_run() {
     assert_ne!(run(7), run(8));
 }
 
-/// 16 nodes and three accusers: Min is 2·log10(16) = 3 ticks; one tick to open the suspicion at
-/// most, and one until every member has synced the verdict.
+/// 16 nodes and three accusers: Min is 2·log10(16) = 3 ticks. Before it a dead member's last own
+/// word stands for up to two ticks and a suspicion is opened; after it every member syncs within a
+/// tick.
 #[test]
 fn the_dead_are_given_up_when_the_formula_says() {
     let told = told("--nodes 16 --crash 2@20 --ticks 40");
     let first = told["first_detection_ticks"].as_f64().unwrap();
     let full = told["full_detection_ticks"].as_f64().unwrap();
-    assert!(3.0 < first && first <= 4.0, "{told}");
+    assert!(3.0 < first && first <= 6.0, "{told}");
     assert!(first <= full && full <= first + 1.0, "{told}");
     assert_eq!((&told["detected"], &told["stable_members"]), (&2.into(), &14.into()));
 }
@@ -70,7 +71,8 @@ fn rule_parameters_are_checked_like_a_configuration() {
     assert!(slower["full_detection_ticks"].as_f64().unwrap() > 7.0, "{slower}");
 }
 
-/// The goals of the grid, at a size that takes some minutes: `make full`.
+/// The goals of the grid, at a size that takes some minutes: `make full`. False verdicts at most
+/// 1.5 % of the baseline's at no more than its detection, 5 % at 85 %; ours keep both at once.
 #[test]
 fn the_grid_keeps_its_goals() {
     if std::env::var_os("CROWNY_FED_FULL").is_none() {
@@ -80,10 +82,12 @@ fn the_grid_keeps_its_goals() {
     let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
     println!("{told}");
     let rows = told["rows"].as_array().unwrap();
-    let baseline = rows[0]["full_detection_ticks"].as_f64().unwrap();
-    for row in &rows[1..] {
-        assert_eq!((&row["false_positives"], &row["false_positives_deaf"]), (&0.into(), &0.into()));
+    let (baseline, usual) = (&rows[0], &rows[3]);
+    let number = |row: &Value, field: &str| row[field].as_f64().unwrap();
+    for field in ["false_positives", "false_positives_deaf"] {
+        let most = number(baseline, field) * 0.015;
+        assert!(rows[1..].iter().all(|row| number(row, field) <= most), "{field}: {told}");
     }
-    let usual = rows[3]["full_detection_ticks"].as_f64().unwrap();
-    assert!(usual <= 0.85 * baseline, "{told}");
+    let full = "full_detection_ticks";
+    assert!(number(usual, full) <= 0.85 * number(baseline, full), "{told}");
 }

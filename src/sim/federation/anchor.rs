@@ -4,7 +4,7 @@ use super::{Federation, Line, bytes, doubted, number};
 use crate::protocol::asking;
 use crate::protocol::blind::Pulse;
 use crate::protocol::contact::{Contact, Help, Said, Sign};
-use crate::protocol::hearsay::{self, TICKS_FRESH, Told};
+use crate::protocol::hearsay::{self, Told};
 use crate::protocol::member::NodeId;
 use crate::protocol::subject::Subject;
 use crate::protocol::verdict::{Round, decide};
@@ -17,6 +17,7 @@ impl Federation {
         let mut contacts = self.ask_agents(run);
         self.ask_helpers(&mut contacts, run);
         let told = self.fresh_observations();
+        hearsay::speak(&self.nodes[0].memory, &mut contacts);
         let (own, journal) = (&self.nodes[0], Rc::clone(&self.journal));
         let accusers = hearsay::accusers(&told, &journal.membership);
         let decision = decide(&Round {
@@ -73,10 +74,10 @@ impl Federation {
 
     /// What members have told lately.
     fn fresh_observations(&mut self) -> BTreeMap<NodeId, Told> {
-        let now = self.nodes[0].memory.tick;
-        let fresh = self.observations.iter_mut().filter_map(|(id, heard)| {
-            let since = *heard.tick.get_or_insert(now);
-            (since + TICKS_FRESH >= now).then(|| (id.clone(), heard.told.clone()))
+        let memory = &mut self.nodes[0].memory;
+        let fresh = self.observations.iter().filter_map(|(id, heard)| {
+            let speaks = hearsay::note(memory, id, heard.made);
+            speaks.then(|| (id.clone(), heard.told.clone()))
         });
         fresh.collect()
     }
