@@ -192,7 +192,6 @@ fn follow_anchors(
             continue;
         };
         synced.anchor_answered = true;
-        synced.claimed = synced.claimed.max(Some(head.size));
         let (held, unfinished) = (copy.ledger.floor(), copy.unfinished());
         let (size, tip) = (held.size, Some(held.head));
         match head {
@@ -205,11 +204,13 @@ fn follow_anchors(
                 let answer = server.ask("/checkpoint", NOTE_BYTES_MAX);
                 compare(copy, server, answer)?;
             }
-            _ => {
+            head => {
                 if copy.pull(server, Says::Authority)? {
                     synced.from = Some(server.url.clone());
                     return Ok(());
                 }
+                // A number alone says nothing; one whose lines did not come is worth telling.
+                synced.claimed = synced.claimed.max(Some(head.size));
             }
         }
     }

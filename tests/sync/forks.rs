@@ -93,8 +93,8 @@ fn a_larger_log_that_is_not_shown_to_be_a_fork_is_only_told() {
         }
     });
     let before = node.fetched();
-    let ran = node.fed(&["sync"]).expect(0);
-    ran.warning_once(&[&fed.front.url(), "but not that they continue our", "unproven-"]);
+    let ran = node.fed(&["sync"]).expect(1);
+    ran.saying(&[&fed.front.url(), "but not that they continue our", "unproven-"]);
     assert!(before == node.fetched());
     let kept = node.evidence();
     let name = format!("state/evidence/unproven-{}.txt", twin.size());

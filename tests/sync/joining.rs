@@ -119,7 +119,7 @@ fn a_whole_journal_that_is_not_the_signed_one_is_refused() {
             () => Says::Truth,
         });
         let before = node.fetched();
-        node.fed(&["sync"]).expect(0).warning_once(&[&old.url()]);
+        node.fed(&["sync"]).expect(1).saying(&[&old.url()]);
         assert!(before == node.fetched(), "kept something of {} bytes", body.len());
     }
     fed.front.honest();
