@@ -1,17 +1,15 @@
-//! What members have told lately: whom they failed to reach, and that they live.
-//!
-//! Observations are of the ticks before; two ticks make one old. Only the healthy accuse, and only
-//! at the incarnation that the journal holds now, so nobody is doubted for what it refuted already.
+//! What members have told lately, read from disk for the rules in `protocol::hearsay`, and quoted
+//! in the lines that rest on it.
 
 use super::observing;
 use crate::journal::merkle::Hash;
 use crate::journal::record::Evidence;
 use crate::journal::statement::{Observe, Saw};
 use crate::protocol::contact::{Contact, Sign};
-use crate::protocol::health::ACCUSES_MAX;
-use crate::protocol::member::{Liveness, NodeId};
+use crate::protocol::hearsay::{self as rules, Told};
+use crate::protocol::member::NodeId;
 use crate::protocol::membership::Membership;
-use crate::protocol::memory::{Memory, Observed};
+use crate::protocol::memory::Memory;
 use crate::protocol::probe::Outcome;
 use crate::protocol::subject::Subject;
 use crate::protocol::verdict::Witnesses;
@@ -19,21 +17,21 @@ use crate::store::disk::Disk;
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Ticks for which an observation speaks.
-const TICKS_FRESH: u64 = 2;
 /// Bytes of observations that a line quotes (design section 5).
 const QUOTED_BYTES_MAX: usize = 12_000;
 
 /// The fresh observations of a tick.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hearsay {
-    told: BTreeMap<NodeId, (Observe, String)>,
+    told: BTreeMap<NodeId, Told>,
+    /// As they were signed.
+    texts: BTreeMap<NodeId, String>,
 }
 
 impl Hearsay {
     /// Reads what members have told, and notes in `memory` when each last did.
     pub(super) fn gather(disk: &Disk<'_>, membership: &Membership, memory: &mut Memory) -> Hearsay {
-        let mut told = BTreeMap::new();
+        let mut hearsay = Hearsay::default();
         let speaking = membership
             .members()
             .filter(|(_, member)| member.enrolled && member.standing.liveness.may_answer());
@@ -41,17 +39,13 @@ impl Hearsay {
             let path = disk.layout.observation(id.as_str());
             let Some(kept) = disk.read(&path).ok().flatten() else { continue };
             let Some(observe) = observing::read(&kept) else { continue };
-            let new = Observed { ts: observe.ts, theirs: observe.tick, tick: memory.tick };
-            let seen = memory.observed.entry(id.clone()).or_insert(new);
-            if (seen.ts, seen.theirs) != (new.ts, new.theirs) {
-                *seen = new;
-            }
-            if seen.tick + TICKS_FRESH >= memory.tick {
-                told.insert(id.clone(), (observe, String::from_utf8_lossy(&kept).into_owned()));
+            if rules::note(memory, id, (observe.ts, observe.tick)) {
+                hearsay.told.insert(id.clone(), counted(&observe));
+                hearsay.texts.insert(id.clone(), String::from_utf8_lossy(&kept).into_owned());
             }
         }
         memory.observed.retain(|id, _| membership.member(id).is_some());
-        Hearsay { told }
+        hearsay
     }
 
     /// Whether a member has spoken lately.
@@ -61,19 +55,7 @@ impl Hearsay {
 
     /// Who failed to reach whom.
     pub(super) fn accusers(&self, membership: &Membership) -> BTreeMap<NodeId, BTreeSet<NodeId>> {
-        let mut accusers: BTreeMap<NodeId, BTreeSet<NodeId>> = BTreeMap::new();
-        for (id, (observe, _)) in &self.told {
-            let alive = membership
-                .member(id)
-                .is_some_and(|member| member.standing.liveness == Liveness::Alive);
-            if !alive || observe.health > ACCUSES_MAX {
-                continue;
-            }
-            for node in missed(observe, membership) {
-                accusers.entry(node.clone()).or_default().insert(id.clone());
-            }
-        }
-        accusers
+        rules::accusers(&self.told, membership)
     }
 
     /// What those we hear say of those we do not.
@@ -82,24 +64,7 @@ impl Hearsay {
         membership: &Membership,
         contacts: &BTreeMap<Subject, Contact>,
     ) -> Witnesses {
-        let unheard: Vec<&NodeId> = contacts
-            .iter()
-            .filter(|(subject, contact)| subject.service.is_none() && !contact.outcome.was_heard())
-            .map(|(subject, _)| &subject.node)
-            .collect();
-        let mut witnesses = Witnesses::default();
-        for (id, (observe, _)) in &self.told {
-            let heard = contacts.get(&Subject::node(id));
-            if !heard.is_some_and(|contact| contact.outcome.was_heard())
-                || observe.health > ACCUSES_MAX
-            {
-                continue;
-            }
-            witnesses.askable += 1;
-            let missed = missed(observe, membership).filter(|node| unheard.contains(node)).count();
-            witnesses.agreeing += u64::from(missed * 2 > unheard.len());
-        }
-        witnesses
+        rules::witnesses(&self.told, membership, contacts)
     }
 
     /// Adds what observations say of subjects: a fresh word beside our own question, and all there
@@ -110,12 +75,7 @@ impl Hearsay {
         memory: &Memory,
         contacts: &mut BTreeMap<Subject, Contact>,
     ) {
-        for (subject, contact) in
-            contacts.iter_mut().filter(|(subject, _)| subject.service.is_none())
-        {
-            let seen = memory.observed.get(&subject.node);
-            contact.spoke = seen.map(|seen| memory.tick.saturating_sub(seen.tick));
-        }
+        rules::speak(memory, contacts);
         let outbound = membership.members().filter(|(_, member)| {
             member.enrolled && member.outbound && member.standing.liveness.may_answer()
         });
@@ -142,7 +102,7 @@ impl Hearsay {
         let (mut observations, mut hashes, mut bytes) = (Vec::new(), Vec::new(), 0);
         let good = contact.is_some_and(|contact| contact.sign() == Sign::Good);
         let quoted = accusers.iter().filter(|_| subject.service.is_none() && !good);
-        for (_, text) in quoted.filter_map(|accuser| self.told.get(accuser)) {
+        for text in quoted.filter_map(|accuser| self.texts.get(accuser)) {
             bytes += text.len() * 2;
             if bytes <= QUOTED_BYTES_MAX {
                 observations.push(text.clone());
@@ -161,15 +121,11 @@ impl Hearsay {
     }
 }
 
-/// Members that an observation misses, at the incarnation that holds now.
-fn missed<'a>(
-    observe: &'a Observe,
-    membership: &'a Membership,
-) -> impl Iterator<Item = &'a NodeId> {
-    let failed = observe.seen.iter().filter(|sighting| {
-        let held = membership.member(&sighting.node);
-        let current = held.is_some_and(|held| held.standing.incarnation == sighting.inc);
-        sighting.saw != Saw::Answered && current && sighting.node != observe.node
-    });
-    failed.map(|sighting| &sighting.node)
+/// What counts of an observation.
+fn counted(observe: &Observe) -> Told {
+    let missed = observe.seen.iter().filter(|sighting| sighting.saw != Saw::Answered);
+    Told {
+        health: observe.health,
+        missed: missed.map(|sighting| (sighting.node.clone(), sighting.inc)).collect(),
+    }
 }

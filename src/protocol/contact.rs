@@ -80,9 +80,8 @@ impl Contact {
         if self.outcome.is_success() || reached {
             return Sign::Good;
         }
-        let only_gateway =
-            matches!(&self.outcome, Outcome::Failed { reason, .. } if reason == UNSIGNED);
-        let stands = if only_gateway { SPEAKS_BEHIND_GATEWAY } else { SPEAKS_AGAINST_SILENCE };
+        let stands =
+            if self.is_only_gateway() { SPEAKS_BEHIND_GATEWAY } else { SPEAKS_AGAINST_SILENCE };
         if self.outcome.is_local() || self.spoke.is_some_and(|ago| ago <= stands) {
             return Sign::Neither;
         }
@@ -92,6 +91,11 @@ impl Contact {
     /// Whether the subject lives and only the way to it is broken.
     pub fn path_is_broken(&self) -> bool {
         !self.outcome.is_local() && !self.outcome.is_success() && self.sign() == Sign::Neither
+    }
+
+    /// Whether something answers in front of the subject, and it is not the subject.
+    pub fn is_only_gateway(&self) -> bool {
+        matches!(&self.outcome, Outcome::Failed { reason, .. } if reason == UNSIGNED)
     }
 
     /// Whether our own path is at fault: others reach whom we do not.

@@ -77,7 +77,8 @@ pub fn accusers(
     accusers
 }
 
-/// What those we hear say of those we do not.
+/// What those we hear say of those we do not. They are asked whatever their health: who is cut off
+/// from the same members as we are is unwell for that very reason.
 pub fn witnesses(
     told: &BTreeMap<NodeId, Told>,
     membership: &Membership,
@@ -89,7 +90,7 @@ pub fn witnesses(
         .map(|(subject, _)| &subject.node)
         .collect();
     let mut witnesses = Witnesses::default();
-    for (id, told) in told.iter().filter(|(_, told)| told.health <= ACCUSES_MAX) {
+    for (id, told) in told {
         let heard = contacts.get(&Subject::node(id));
         if !heard.is_some_and(|contact| contact.outcome.was_heard()) {
             continue;

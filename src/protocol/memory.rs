@@ -28,6 +28,9 @@ pub struct Memory {
     pub grace: bool,
     /// Blind ticks in a row.
     pub blind_ticks: u64,
+    /// Blind ticks in a row in which each did not answer, while they last.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub blind_silent: BTreeMap<Subject, u64>,
     /// What is known against each suspect.
     pub suspects: BTreeMap<Subject, Suspicion>,
     /// How much this observer distrusts itself, 0 to 8.

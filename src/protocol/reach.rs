@@ -54,6 +54,11 @@ impl Reach {
                     next.silent.remove(id);
                     next.unreachable.remove(id);
                 }
+                // A gateway answers there: whether it serves is for those to say who ask its services.
+                Sign::Bad if contact.is_only_gateway() => {
+                    next.silent.remove(id);
+                    next.unreachable.remove(id);
+                }
                 Sign::Bad if sight.counts && routable(id) => {
                     let silent = next.silent.entry(id.clone()).or_insert(0);
                     *silent = silent.saturating_add(1);

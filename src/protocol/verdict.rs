@@ -125,10 +125,11 @@ pub fn decide(round: &Round<'_>) -> Decision {
     let blind = silent && !spell_over;
     let accuses = !blind && round.pulse != Pulse::Grace;
     // Ticks spent blind count once the blindness is believed.
-    let credit = if spell_over { round.memory.blind_ticks } else { 0 };
+    let credit = if spell_over { round.memory.blind_silent.clone() } else { BTreeMap::new() };
 
     let mut memory = round.memory.clone();
     memory.blind_ticks = if blind { spell } else { 0 };
+    memory.blind_silent = if blind { silent_ones(round) } else { BTreeMap::new() };
     // A blind tick has a rule of its own; it must not make the ticks after it slower as well.
     if round.pulse != Pulse::Early && !silent {
         memory.health = health::after(memory.health, round.contacts, (false, false));
@@ -143,9 +144,9 @@ pub fn decide(round: &Round<'_>) -> Decision {
     };
     recover(round, &mut decision);
     if accuses {
-        age_suspects(round, &mut decision, credit);
+        age_suspects(round, &mut decision, &credit);
         burial::bury(round, &mut decision);
-        suspect(round, &mut decision, credit);
+        suspect(round, &mut decision, &credit);
         age_dead(round, &mut decision);
     }
     forget_settled(round, &mut decision);
@@ -240,12 +241,24 @@ fn recover(round: &Round<'_>, decision: &mut Decision) {
     }
 }
 
-fn age_suspects(round: &Round<'_>, decision: &mut Decision, credit: u64) {
+/// Blind ticks in a row in which a subject did not answer: what counts as suspicion once the
+/// blindness is believed, and only against those whom it concerns.
+fn silent_ones(round: &Round<'_>) -> BTreeMap<Subject, u64> {
+    let before = |subject: &Subject| round.memory.blind_silent.get(subject).copied().unwrap_or(0);
+    let counted = u64::from(round.pulse == Pulse::Counted);
+    asked(round)
+        .filter(|asked| asked.contact.sign() == Sign::Bad)
+        .map(|asked| (asked.subject.clone(), before(asked.subject).saturating_add(counted)))
+        .collect()
+}
+
+fn age_suspects(round: &Round<'_>, decision: &mut Decision, credit: &BTreeMap<Subject, u64>) {
     if round.pulse == Pulse::Early {
         return;
     }
     for asked in asked(round).filter(|asked| asked.is(Liveness::Suspect, Sign::Bad)) {
         let open = decision.memory.suspects.entry(asked.subject.clone()).or_default();
+        let credit = credit.get(asked.subject).copied().unwrap_or(0);
         open.ticks = open.ticks.saturating_add(credit.saturating_add(1));
         open.accusers.insert(round.own.clone());
         open.accusers.extend(others_accusing(round, asked.subject).cloned());
@@ -263,7 +276,7 @@ fn others_accusing<'a>(
     accusers.into_iter().flatten()
 }
 
-fn suspect(round: &Round<'_>, decision: &mut Decision, credit: u64) {
+fn suspect(round: &Round<'_>, decision: &mut Decision, credit: &BTreeMap<Subject, u64>) {
     let members = round.membership.present() as u64;
     let needed = suspicion::ticks_max(round.profile, members);
     for asked in asked(round).filter(|asked| asked.is(Liveness::Alive, Sign::Bad)) {
@@ -271,6 +284,7 @@ fn suspect(round: &Round<'_>, decision: &mut Decision, credit: u64) {
             others_accusing(round, asked.subject).cloned().collect();
         accusers.insert(round.own.clone());
         let to = Standing { liveness: Liveness::Suspect, ..asked.standing };
+        let credit = credit.get(asked.subject).copied().unwrap_or(0);
         let mut doubted = verdict(&asked, to, (Rule::ProbeFailed, credit, needed));
         doubted.accusers.clone_from(&accusers);
         decision
