@@ -8,6 +8,7 @@ mod harness;
 mod joining;
 mod lies;
 mod locks;
+mod mended;
 mod namespaces;
 mod observing;
 mod pages;
