@@ -19,6 +19,8 @@ const SILENT: [u64; 6] = [1, 2, 4, 8, 16, 32];
 const APART: [u64; 4] = [1, 4, 16, 64];
 /// Members at once, of 128; fewer where that is over a quarter.
 const AT_ONCE: [usize; 9] = [1, 4, 8, 12, 16, 20, 24, 28, 32];
+/// Runs of each number of deaths.
+const DEATHS: u64 = 10;
 /// Two minutes after the quiet start.
 const TICKS: u64 = QUIET_TICKS + 120;
 
@@ -63,19 +65,21 @@ pub fn through(contender: &Contender, members: usize, seeds: u64) -> Row {
     };
     let mut deaths = Vec::new();
     for seed in 1..=seeds {
-        for cell in cells(members) {
+        for (cell, nth) in cells(members).into_iter().zip(0..) {
             let silent = Plan { pause: Some(cell), ..Plan::quiet(members, TICKS) };
-            let score = contender.run(silent, seed);
+            let score = contender.run(silent, of_run(seed, nth));
             add(&mut row.silent, (score.false_positives, score.false_positives_at_healthy));
             add(&mut row.load, (score.messages, score.bytes));
             let deaf = Plan { deaf: Some(cell), ..Plan::quiet(members, TICKS) };
-            let score = contender.run(deaf, seed);
+            let score = contender.run(deaf, of_run(seed, nth));
             add(&mut row.deaf, (score.false_positives, score.false_positives_at_healthy));
         }
         for at_once in at_once(members) {
             let crash = Some(Crash { members: at_once, tick: QUIET_TICKS });
             let plan = Plan { crash, ..Plan::quiet(members, TICKS) };
-            deaths.extend(contender.run(plan, seed).detections);
+            for nth in 0..DEATHS {
+                deaths.extend(contender.run(plan, of_run(seed, nth)).detections);
+            }
         }
     }
     let known = |ticks: Option<f64>| ticks.unwrap_or(f64::INFINITY);
@@ -84,6 +88,12 @@ pub fn through(contender: &Contender, members: usize, seeds: u64) -> Row {
     row.full = finite(median(deaths.iter().map(|death| known(death.full))));
     row.deaths = (deaths.len(), deaths.iter().filter(|death| death.full.is_none()).count());
     row
+}
+
+/// The seed of one run. Each has victims of its own, or one seed whose first victim is the anchor
+/// would stand for all of its runs.
+fn of_run(seed: u64, nth: u64) -> u64 {
+    seed * 1_000 + nth
 }
 
 fn cells(members: usize) -> Vec<Pause> {
