@@ -297,6 +297,8 @@ pub fn rotate_log_key(host: &dyn Host, config: &Config) -> Result<u64, Failure> 
         origin: origin.clone(),
         epoch,
         vkey,
+        anchor: None,
+        urls: Vec::new(),
     });
     desk.commit(vec![signed(record, &origin, &old)], 0).map(|accepted| accepted.seq)
 }

@@ -125,6 +125,7 @@ fn identify(disk: &Disk<'_>, founding: &Founding) -> Result<Identity, Failure> {
         incarnation: Incarnation::FIRST,
         urls: founding.urls.clone(),
         outbound: false,
+        next: None,
         services: founding.services.clone(),
     };
     identity.store(disk)?;

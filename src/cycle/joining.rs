@@ -53,6 +53,7 @@ pub fn join(
         urls: Vec::new(),
         services: Vec::new(),
         outbound: false,
+        next: None,
         id,
     };
     {

@@ -74,6 +74,12 @@ pub struct Anchor {
     pub root: Hash,
     /// Signature by the new key over [`Anchor::possession`].
     pub proof: String,
+    /// Who serialises from here on, where that is another node than before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub anchor: Option<NodeId>,
+    /// Where it answers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub urls: Vec<String>,
 }
 
 impl Anchor {

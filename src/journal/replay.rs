@@ -27,11 +27,26 @@ pub struct LogKeys {
     pub vkey: String,
     /// The one before, and until when it signs along.
     pub before: Option<(String, u64)>,
+    /// Who serialises, where that is no more the founder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub succession: Option<Succession>,
+}
+
+/// A node that took over from the one that serialised before.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Succession {
+    /// Who.
+    pub anchor: NodeId,
+    /// Where it answers.
+    pub urls: Vec<String>,
+    /// `seq` of the line that says so.
+    pub line: u64,
 }
 
 impl LogKeys {
     fn first(vkey: &str) -> Self {
-        LogKeys { epoch: 0, vkey: vkey.to_owned(), before: None }
+        LogKeys { epoch: 0, vkey: vkey.to_owned(), before: None, succession: None }
     }
 
     /// Verifier keys that sign at `now_s`, the one in force first.
@@ -77,7 +92,7 @@ impl Fold {
                 self.log = Some(LogKeys::first(&genesis.vkey));
                 self.genesis = Some(genesis);
             }
-            Record::Anchor(anchor) => self.follow(anchor, line.ts),
+            Record::Anchor(anchor) => self.follow(anchor, line),
             Record::Enroll(enroll) => self.enrol(enroll, seq),
             Record::Register(register) => membership.register(register.into(), seq),
             Record::Leave(leave) => {
@@ -136,13 +151,28 @@ impl Fold {
         self.keys.rotate(&rotate.node, record, now_s);
     }
 
-    /// The highest epoch wins; the key before still signs along for a while.
-    fn follow(&mut self, anchor: Anchor, now_s: u64) {
+    /// The highest epoch wins. Where the log key before signed the change itself, it still signs
+    /// along for a while; where the recovery key did, it is lost or in wrong hands.
+    fn follow(&mut self, anchor: Anchor, line: &Line) {
+        let recovery = self.genesis.as_ref().and_then(|genesis| kid_of(&genesis.recovery));
+        let kid = line.author.as_ref().map(|author| author.kid.clone());
         if let Some(log) = self.log.as_mut().filter(|log| anchor.epoch > log.epoch) {
             let before = std::mem::replace(&mut log.vkey, anchor.vkey);
-            log.before = Some((before, now_s + LOG_KEY_OVERLAP_S));
+            let recovered = kid.is_some() && kid == recovery;
+            log.before = (!recovered).then_some((before, line.ts + LOG_KEY_OVERLAP_S));
             log.epoch = anchor.epoch;
+            if let Some(node) = anchor.anchor {
+                log.succession =
+                    Some(Succession { anchor: node, urls: anchor.urls, line: line.seq });
+            }
         }
+    }
+
+    /// Who serialises now.
+    pub fn anchor(&self) -> Option<&NodeId> {
+        let successor = self.log.as_ref().and_then(|log| log.succession.as_ref());
+        let founder = self.genesis.as_ref().map(|genesis| &genesis.anchor);
+        successor.map(|succession| &succession.anchor).or(founder)
     }
 
     fn revoke(&mut self, node: &NodeId, seq: u64) {
@@ -166,7 +196,11 @@ impl Fold {
             (Record::Anchor(anchor), _) => {
                 let held = self.log.as_ref().ok_or("no genesis before it")?;
                 expect_possession(anchor)?;
-                let vkey = VerifierKey::parse(&held.vkey).map_err(|e| e.to_string())?;
+                let recovery = self.genesis.as_ref().map(|genesis| genesis.recovery.as_str());
+                let by_recovery =
+                    recovery.filter(|vkey| kid_of(vkey) == author.map(|author| author.kid.clone()));
+                let signer = by_recovery.unwrap_or(&held.vkey);
+                let vkey = VerifierKey::parse(signer).map_err(|e| e.to_string())?;
                 (keys::kid(&anchor.origin, vkey.key()), *vkey.key())
             }
             (_, Some((node, _, _))) => {
@@ -196,6 +230,12 @@ impl Fold {
         }
         Ok(true)
     }
+}
+
+/// The id under which a log or recovery key signs lines.
+fn kid_of(vkey: &str) -> Option<String> {
+    let vkey = VerifierKey::parse(vkey).ok()?;
+    Some(keys::kid(vkey.name(), vkey.key()))
 }
 
 fn expect_possession(anchor: &Anchor) -> Result<(), String> {

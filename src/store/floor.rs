@@ -3,7 +3,6 @@
 use super::disk::Disk;
 use super::identity::Identity;
 use super::scan::{self, End, Start, Step};
-use crate::auth::vkey::VerifierKey;
 use crate::error::Failure;
 use crate::host::{Keep, Readers};
 use crate::journal::chain::{Tip, origin_hash};
@@ -17,8 +16,7 @@ const FOUNDING_LINES: u64 = 3;
 
 /// The floor: `state/committed.json`, else the root file, else (an unfinished `init`) nothing yet.
 pub fn read(disk: &Disk<'_>, identity: &Identity) -> Result<Floor, Failure> {
-    let vkey = &identity.verifier()?;
-    let root = read_root(disk, vkey);
+    let root = read_root(disk, identity);
     let path = disk.layout.committed();
     let Some(bytes) = disk.read(&path)? else {
         return match root? {
@@ -30,8 +28,9 @@ pub fn read(disk: &Disk<'_>, identity: &Identity) -> Result<Floor, Failure> {
         Failure::integrity(format!("{} does not read: {error}", path.display()))
             .hint("remove it: federation-root.txt then is the floor")
     })?;
+    let vkey = identity.verifier_of(floor.note.as_bytes())?;
     floor
-        .checked(vkey)
+        .checked(&vkey)
         .map_err(|error| Failure::integrity(format!("{}: {error}", path.display())))?;
     // An unreadable root file is derived data and rewritten; one that our key signed is evidence.
     match root {
@@ -84,7 +83,7 @@ pub fn keep_evidence(disk: &Disk<'_>, identity: &Identity) {
         .flatten()
         .and_then(|bytes| serde_json::from_slice::<Floor>(&bytes).ok())
         .filter(|floor| floor.checked(&vkey).is_ok());
-    let (Some(floor), Ok(Some((checkpoint, note)))) = (floor, read_root(disk, &vkey)) else {
+    let (Some(floor), Ok(Some((checkpoint, note)))) = (floor, read_root(disk, identity)) else {
         return;
     };
     if !convicts(&checkpoint, &floor) || disk.folder(&disk.layout.evidence(), true).is_err() {
@@ -98,12 +97,16 @@ pub fn keep_evidence(disk: &Disk<'_>, identity: &Identity) {
     }
 }
 
-fn read_root(disk: &Disk<'_>, vkey: &VerifierKey) -> Result<Option<(Checkpoint, String)>, Failure> {
+fn read_root(
+    disk: &Disk<'_>,
+    identity: &Identity,
+) -> Result<Option<(Checkpoint, String)>, Failure> {
     let path = disk.layout.root();
     let Some(bytes) = disk.read(&path)? else {
         return Ok(None);
     };
-    let (checkpoint, note) = open_checkpoint(&bytes, vkey)
+    let vkey = identity.verifier_of(&bytes)?;
+    let (checkpoint, note) = open_checkpoint(&bytes, &vkey)
         .map_err(|error| Failure::integrity(format!("{}: {error}", path.display())))?;
     Ok(Some((checkpoint, note.render())))
 }

@@ -23,6 +23,10 @@ pub struct Identity {
     pub origin: String,
     /// The log's verifier key: whose checkpoints we believe.
     pub vkey: String,
+    /// A log key that is about to sign what we hold: stored before, so that no moment of the change
+    /// leaves a note here that we cannot read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
     /// Where the anchor answers, tried in turn; empty on the anchor itself.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub anchors: Vec<String>,
@@ -76,7 +80,21 @@ impl Identity {
 
     /// The log's key, checked to be named after the origin.
     pub fn verifier(&self) -> Result<VerifierKey, Failure> {
-        let vkey = VerifierKey::parse(&self.vkey)
+        self.named_after_origin(&self.vkey)
+    }
+
+    /// The key to read a note of ours with: the log's, or the one that is about to be.
+    pub fn verifier_of(&self, note: &[u8]) -> Result<VerifierKey, Failure> {
+        let vkey = self.verifier()?;
+        let Some(next) = &self.next else { return Ok(vkey) };
+        let next = self.named_after_origin(next)?;
+        let only_next =
+            open_checkpoint(note, &vkey).is_err() && open_checkpoint(note, &next).is_ok();
+        Ok(if only_next { next } else { vkey })
+    }
+
+    fn named_after_origin(&self, vkey: &str) -> Result<VerifierKey, Failure> {
+        let vkey = VerifierKey::parse(vkey)
             .map_err(|error| Failure::config(format!("self.json: vkey: {error}")))?;
         if vkey.name() != self.origin {
             return Err(Failure::config(format!(
@@ -89,7 +107,8 @@ impl Identity {
     }
 
     /// Takes over the log key that the journal names, once it has signed what we published: then
-    /// whoever knows either key can read it.
+    /// whoever knows either key can read it. Where another node serialises from there on, it is the
+    /// one we follow; where that is us, we follow nobody.
     pub fn follow(&mut self, disk: &Disk<'_>, fold: &Fold, note: &str) -> Result<(), Failure> {
         let Some(log) = fold.log.as_ref().filter(|log| log.vkey != self.vkey) else {
             return Ok(());
@@ -97,12 +116,21 @@ impl Identity {
         let signed =
             VerifierKey::parse(&log.vkey).is_ok_and(|vkey| open_checkpoint(note, &vkey).is_ok());
         if signed {
-            self.vkey.clone_from(&log.vkey);
             // Whatever else changed meanwhile is somebody else's to say.
-            let held = Identity::require(disk)?;
-            Identity { vkey: log.vkey.clone(), ..held }.store(disk)?;
+            *self = Identity { vkey: log.vkey.clone(), next: None, ..Identity::require(disk)? };
+            if let Some(succession) = &log.succession {
+                let ours = succession.anchor == self.id;
+                self.anchors = if ours { Vec::new() } else { succession.urls.clone() };
+            }
+            self.store(disk)?;
         }
         Ok(())
+    }
+
+    /// Notes a log key that is about to sign what we hold.
+    pub fn expect_next(&mut self, disk: &Disk<'_>, vkey: &str) -> Result<(), Failure> {
+        *self = Identity { next: Some(vkey.to_owned()), ..Identity::require(disk)? };
+        self.store(disk)
     }
 }
 

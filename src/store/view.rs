@@ -68,12 +68,12 @@ impl Published {
     /// Reads the root file and checks whose it is.
     pub fn read(disk: &Disk<'_>) -> Result<Published, Failure> {
         let identity = Identity::require(disk)?;
-        let vkey = identity.verifier()?;
         let path = disk.layout.root();
         let bytes = disk.read(&path)?.ok_or_else(|| {
             Failure::failed(format!("nothing published yet: {} is missing", path.display()))
                 .hint("run: crowny-fed tick")
         })?;
+        let vkey = identity.verifier_of(&bytes)?;
         let (checkpoint, note) = open_checkpoint(&bytes, &vkey)
             .map_err(|error| Failure::integrity(format!("{}: {error}", path.display())))?;
         Ok(Published { identity, vkey, checkpoint, note: note.render() })
@@ -82,8 +82,8 @@ impl Published {
     /// The same of everything that was signed, published or not, with the floor it stands on.
     pub fn signed(disk: &Disk<'_>) -> Result<(Published, Floor), Failure> {
         let identity = Identity::require(disk)?;
-        let vkey = identity.verifier()?;
         let floor = floor::read(disk, &identity)?;
+        let vkey = identity.verifier_of(floor.note.as_bytes())?;
         let (checkpoint, note) = open_checkpoint(&floor.note, &vkey)
             .map_err(|error| Failure::failed(format!("nothing is signed yet: {error}")))?;
         Ok((Published { identity, vkey, checkpoint, note: note.render() }, floor))
