@@ -3,7 +3,7 @@
 mod member;
 mod simulate;
 
-pub use member::{Drain, Grant, Invite, Join, Reach, Register};
+pub use member::{Drain, Grant, Handover, Invite, Join, Reach, Recover, Register};
 pub use simulate::Simulate;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -104,6 +104,10 @@ pub enum Verb {
         #[arg(long)]
         log: bool,
     },
+    /// On the anchor: let another node serialise from here on, by the offer it made.
+    Handover(Handover),
+    /// The anchor is lost: this node serialises from here on, by the recovery key that init made.
+    Recover(Recover),
     /// One run: probe, judge, journal, publish. Started by a timer.
     Tick(Tick),
     /// Probe the roster once and write 피어상태.psv. Needs nothing but a roster.

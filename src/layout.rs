@@ -61,6 +61,11 @@ impl Layout {
         self.state().join("committed.json")
     }
 
+    /// A cut of the journal that was begun.
+    pub fn cut(&self) -> PathBuf {
+        self.state().join("cut.json")
+    }
+
     /// Where the witnesses stand, and what they cosigned last.
     pub fn witnesses(&self) -> PathBuf {
         self.state().join("witnesses.json")

@@ -6,5 +6,6 @@ pub mod invite;
 pub mod json;
 pub mod keys;
 pub mod mac;
+pub mod offer;
 pub mod pae;
 pub mod vkey;

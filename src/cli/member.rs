@@ -86,3 +86,31 @@ pub struct Drain {
     #[arg(long = "for", value_name = "T", conflicts_with = "off")]
     pub for_: Option<String>,
 }
+
+/// `handover`.
+#[derive(Args, Debug)]
+pub struct Handover {
+    /// On the node that is to take over: print the offer, one line, nothing secret.
+    #[arg(long, conflicts_with = "taken")]
+    pub offer: bool,
+    /// The offer, or - for standard input.
+    #[arg(value_name = "-", required_unless_present = "offer")]
+    pub taken: Option<String>,
+}
+
+/// `recover`.
+#[derive(Args, Debug)]
+pub struct Recover {
+    /// The file with the recovery key, or - for standard input.
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub key: String,
+    /// Where this node answers from now on [default: as registered]; may be given more than once.
+    #[arg(long = "url", value_name = "URL")]
+    pub urls: Vec<String>,
+    /// Although an anchor answers, or a witness saw more lines than anybody shows.
+    #[arg(long)]
+    pub force: bool,
+    /// JSON.
+    #[arg(long)]
+    pub json: bool,
+}

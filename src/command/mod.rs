@@ -6,13 +6,16 @@ mod context;
 mod demo;
 mod failover;
 mod grant;
+mod handover;
 mod init;
 mod invite;
 mod join;
 mod log;
 mod print;
 mod probe;
+mod progress;
 mod proof;
+mod recover;
 mod register;
 mod root;
 mod routes;
@@ -61,6 +64,8 @@ fn dispatch(cli: &Cli) -> Ending {
         Verb::Revoke { node } => grant::revoke(&plain()?, node),
         Verb::RotateKey { log: false } => register::rotate_key(&plain()?),
         Verb::RotateKey { log: true } => grant::rotate_log_key(&plain()?),
+        Verb::Handover(typed) => handover::run(&plain()?, typed),
+        Verb::Recover(typed) => recover::run(&plain()?, typed),
         Verb::Tick(tick) => tick::run(&Context::new(common, &tick.peers)?, tick),
         Verb::Probe(peers) => probe::run(&Context::new(common, peers)?),
         Verb::Failover(failover) => {

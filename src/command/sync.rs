@@ -1,6 +1,7 @@
 //! `sync`: fetches what this member's journal lacks, now.
 
 use super::context::Context;
+use super::progress::bar;
 use super::{Ending, print};
 use crate::cli::Sync;
 use crate::cycle::rounds::{PATIENCE, take_lock};
@@ -9,7 +10,6 @@ use crate::error::{Failure, Kind};
 use crate::host::Host;
 use crate::protocol::registration::parse_url;
 use crate::store::identity::Identity;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 pub(super) fn run(context: &Context, typed: &Sync) -> Ending {
@@ -50,15 +50,6 @@ pub(super) fn run(context: &Context, typed: &Sync) -> Ending {
         return Err(Failure::failed(why).hint("the warnings say why; run it again").into());
     }
     Ok(None)
-}
-
-/// Hidden by itself where standard error is no terminal.
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::no_length();
-    match ProgressStyle::with_template("{bar:30} {pos}/{len} lines, {per_sec}, {eta} left") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }
 
 fn tell(context: &Context, typed: &Sync, synced: &Synced) -> Result<(), Failure> {

@@ -8,6 +8,7 @@ mod rules;
 
 pub(super) use rules::refutation;
 
+use super::handover;
 use super::publish;
 use super::rounds::take_lock;
 use super::witnesses::{self, Whom};
@@ -97,6 +98,7 @@ impl<'a> Desk<'a> {
         let append = take_lock(disk.host, &config.layout.state(), patience)?.ok_or_else(busy)?;
         let identity = Identity::require(&disk)?;
         let ledger = Ledger::open(disk, &identity, Mend::Yes)?;
+        handover::expect_none(&identity, ledger.fold())?;
         let last_s = ledger.tip().ts;
         let now_s = disk.host.clock().wall_ms / 1_000;
         // The line's own time, which never goes back: after a step of the clock a nonce that was

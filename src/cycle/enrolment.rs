@@ -257,7 +257,7 @@ fn revoke_key(host: &dyn Host, config: &Config, node: &NodeId) -> Result<Option<
             .keys
             .of(node)
             .ok_or_else(|| Failure::new(Kind::No, format!("no key of '{node}' is enrolled")))?;
-        if fold.genesis.as_ref().is_some_and(|genesis| genesis.anchor == *node) {
+        if fold.anchor() == Some(node) {
             return Err(Failure::failed("the anchor's own key is not revoked: hand over first"));
         }
         let record = Record::Revoke(Revoke { node: node.clone(), kid: keys.current.kid.clone() });

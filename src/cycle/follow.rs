@@ -11,8 +11,8 @@ use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
 use super::speaking::adopt_named_key;
 use super::sync::{self, Synced, anchor_urls};
-use super::tick::{Loaded, Report, beginning, busy, load, save_memory};
-use super::{publish, refuting};
+use super::tick::{Loaded, Report, anchor_tick, beginning, busy, load, save_memory};
+use super::{handover, publish, refuting};
 use crate::config::Config;
 use crate::error::Failure;
 use crate::protocol::blind::{self, Pulse};
@@ -62,6 +62,14 @@ pub(super) fn tick(
     let view = View::open(disk).map_err(|failure| never_synced(failure, &synced))?;
     if !dry_run {
         adopt_named_key(&disk, &identity)?;
+        if handover::take_over(&disk, &identity, &view.fold)? {
+            let mut report = anchor_tick(disk, config, &Identity::require(&disk)?, false)?;
+            report.warnings.splice(0..0, synced.warnings);
+            report
+                .warnings
+                .push("this node serialises from now on: its journal says so".to_owned());
+            return Ok(report);
+        }
     }
     let until_boot_ms = began.boot_ms + deadline_ms / 4 * 3;
     let mut node = Node { disk, config, identity: &identity, view: &view, memory, pulse };

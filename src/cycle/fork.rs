@@ -51,7 +51,8 @@ pub fn shown_by(
     ours: &Published,
     server: &Server<'_>,
 ) -> Result<Option<Fork>, Failure> {
-    let Some(common) = common(disk, ours, server)? else {
+    let place = (ours.identity.origin.as_str(), ours.checkpoint.size);
+    let Some(common) = common(disk, place, server)? else {
         return Ok(None);
     };
     let Some(mut theirs) = ours_up_to(disk, ours, common)? else {
@@ -89,8 +90,11 @@ fn whole(answer: &[u8]) -> Option<(Page, crate::journal::page::End)> {
 }
 
 /// Lines that both have, as `server` says: narrowed down to the one after which they part.
-fn common(disk: &Disk<'_>, ours: &Published, server: &Server<'_>) -> Result<Option<u64>, Failure> {
-    let size = ours.checkpoint.size;
+pub(super) fn common(
+    disk: &Disk<'_>,
+    (origin, size): (&str, u64),
+    server: &Server<'_>,
+) -> Result<Option<u64>, Failure> {
     let (mut common, mut differing) = (0, size);
     let mut asked = sizes_back_from(size);
     for _ in 0..ROUNDS_MAX {
@@ -98,7 +102,7 @@ fn common(disk: &Disk<'_>, ours: &Published, server: &Server<'_>) -> Result<Opti
             return Ok(Some(common));
         }
         let places = places(disk, size, &asked)?;
-        let Some(told) = told(ours, server, &places) else { return Ok(None) };
+        let Some(told) = told((origin, size), server, &places) else { return Ok(None) };
         // What they say only steers the search: the lines themselves decide.
         let known = told.filter(|known| asked.contains(known)).unwrap_or(common);
         differing = asked.iter().copied().filter(|at| *at > known).fold(differing, u64::min);
@@ -108,11 +112,12 @@ fn common(disk: &Disk<'_>, ours: &Published, server: &Server<'_>) -> Result<Opti
     Ok(None)
 }
 
-fn told(ours: &Published, server: &Server<'_>, places: &[Place]) -> Option<Option<u64>> {
-    let head = places.first().map(|place| place.head)?;
-    let size = ours.checkpoint.size;
+fn told((origin, size): (&str, u64), server: &Server<'_>, places: &[Place]) -> Option<Option<u64>> {
+    if places.is_empty() {
+        return None;
+    }
     // A position that nobody has, so that the answer is about the locator.
-    let none = origin_hash(&format!("none/{head}"));
+    let none = origin_hash(&format!("{origin}/none"));
     let path = format!("/sync?size={size}&since={none}&locator={}", locator::render(places));
     let reply = server.ask(&path, ANSWER_BYTES_MAX).ok().filter(|reply| reply.status == 409)?;
     serde_json::from_slice::<Unknown>(&reply.body).ok().map(|unknown| unknown.common)

@@ -5,23 +5,28 @@
 //! goes on at its last whole line and nothing unproven is ever believed.
 
 use super::against::{self, Seen};
+use super::crossing;
 use super::fork::{self, Unknown};
 use super::rounds::{PATIENCE, take_lock};
 use super::server::Server;
+use crate::auth::vkey::VerifierKey;
 use crate::error::{Failure, Kind};
 use crate::host::{Keep, Readers};
 use crate::journal::checkpoint::open_checkpoint;
 use crate::journal::note::NOTE_BYTES_MAX;
 use crate::journal::page::{ANSWER_BYTES_MAX, End, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page};
 use crate::journal::prefix::{Forged, Prefix};
+use crate::journal::replay::LogKeys;
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
-use crate::store::ledger::Ledger;
+use crate::store::ledger::{Ledger, Mend};
 use crate::store::view::Published;
 use crate::wire::call::Extent;
 
 /// Largest `/nodes` answer read, as large as a server sends it.
 const NODES_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Most bytes of lines that may wait for the line that names the key they are signed with.
+const CARRIED_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// How often a server's pages may break off before it is given up.
 const CUTS_MAX: usize = 8;
 
@@ -36,8 +41,11 @@ pub(super) struct Copy<'a> {
 
 /// What is asked for next.
 struct Asking {
-    /// Whole lines of pages that broke off, not yet proven.
+    /// Whole lines that nothing proves yet: of pages that broke off, or under the signature of a key
+    /// that only a later line names.
     carried: Vec<Vec<u8>>,
+    /// The journal with them at its end; `None` where there are none.
+    reached: Option<Prefix>,
     /// Bytes of lines asked for.
     most: u64,
     /// Pages that broke off.
@@ -49,6 +57,8 @@ struct Claimed {
     prefix: Prefix,
     lines: Vec<Vec<u8>>,
     end: End,
+    /// The key that signed the checkpoint.
+    vkey: VerifierKey,
 }
 
 /// Whose word that our unfinished lines are of no log is enough.
@@ -85,14 +95,18 @@ impl<'a> Copy<'a> {
     /// Takes pages until the end of the checkpoint; `true` where it was reached. What a server does
     /// wrong is a warning.
     pub(super) fn pull(&mut self, server: &Server<'_>, says: Says) -> Result<bool, Failure> {
-        let mut asking = Asking { carried: Vec::new(), most: PAGE_BYTES_MAX, cuts: 0 };
+        let mut asking =
+            Asking { carried: Vec::new(), reached: None, most: PAGE_BYTES_MAX, cuts: 0 };
         while !server.late() {
             match self.step(server, &mut asking)? {
                 Step::Further => {}
                 Step::Whole => return Ok(true),
                 Step::Unknown(answer) => {
-                    self.unknown_to(server, &answer, says)?;
-                    return Ok(false);
+                    if !self.unknown_to(server, &answer, says)? {
+                        return Ok(false);
+                    }
+                    asking.reached = None;
+                    asking.carried.clear();
                 }
                 Step::GivenUp(why) => {
                     self.warn(server, &why);
@@ -107,10 +121,7 @@ impl<'a> Copy<'a> {
 
     /// One page: asked, checked, appended.
     fn step(&mut self, server: &Server<'_>, asking: &mut Asking) -> Result<Step, Failure> {
-        let mut prefix = self.ledger.prefix();
-        if let Err(why) = take_all(&mut prefix, &asking.carried) {
-            return Ok(Step::GivenUp(why));
-        }
+        let mut prefix = asking.reached.take().unwrap_or_else(|| self.ledger.prefix());
         let from = prefix.tip.size;
         let (page, cut) = match self.page(server, &prefix, asking.most) {
             Ok(page) => page,
@@ -123,10 +134,28 @@ impl<'a> Copy<'a> {
         }
         asking.carried.extend(page.lines);
         let Some(end) = page.end.filter(|_| !cut) else {
-            return Ok(asking.broke_off((from, prefix.tip.size)));
+            return Ok(asking.broke_off(from, prefix));
         };
-        let lines = std::mem::take(&mut asking.carried);
-        self.settle(server, Claimed { prefix, lines, end })
+        match self.key_of(&prefix, &end.note) {
+            Ok(vkey) => {
+                let lines = std::mem::take(&mut asking.carried);
+                self.settle(server, Claimed { prefix, lines, end, vkey })
+            }
+            Err(why) => Ok(asking.carry_on(from, prefix, &why)),
+        }
+    }
+
+    /// Which log key a note is by: one that we know, or the one that the lines shown before it name,
+    /// for each log key signs the next one in, and the recovery key may.
+    fn key_of(&self, prefix: &Prefix, note: &str) -> Result<VerifierKey, String> {
+        let known = self.identity.verifier_of(note.as_bytes()).map_err(|f| f.message)?;
+        let error = match open_checkpoint(note, &known) {
+            Ok(_) => return Ok(known),
+            Err(error) => error.to_string(),
+        };
+        let log = prefix.fold.log.as_ref().filter(|_| prefix.forged.is_none());
+        let mut named = log.into_iter().flat_map(LogKeys::named);
+        named.find(|vkey| open_checkpoint(note, vkey).is_ok()).ok_or(error)
     }
 
     /// The page after `held`, and whether it broke off.
@@ -155,7 +184,7 @@ impl<'a> Copy<'a> {
         let note = server.fetch("/checkpoint", NOTE_BYTES_MAX).map_err(told)?;
         let dump = server.fetch("/nodes", NODES_BYTES_MAX).map_err(told)?;
         let note = String::from_utf8(note).map_err(|_| "/checkpoint is not UTF-8".to_owned())?;
-        let vkey = self.identity.verifier().map_err(told)?;
+        let vkey = self.identity.verifier_of(note.as_bytes()).map_err(told)?;
         let (checkpoint, _) =
             open_checkpoint(&note, &vkey).map_err(|error| format!("/checkpoint: {error}"))?;
         let whole = |lines: u64| usize::try_from(lines).unwrap_or(usize::MAX);
@@ -170,8 +199,7 @@ impl<'a> Copy<'a> {
 
     /// Believes the lines, or says why not.
     fn settle(&mut self, server: &Server<'_>, claimed: Claimed) -> Result<Step, Failure> {
-        let Claimed { prefix, lines, end } = claimed;
-        let vkey = self.identity.verifier()?;
+        let Claimed { prefix, lines, end, vkey } = claimed;
         let (checkpoint, note) = match open_checkpoint(&end.note, &vkey) {
             Ok(opened) => opened,
             Err(error) => return Ok(Step::GivenUp(format!("/sync: {error}"))),
@@ -202,6 +230,8 @@ impl<'a> Copy<'a> {
             if !whole {
                 return Ok(());
             }
+            // Stored before the floor holds a note by it.
+            identity.expect_next(disk, &vkey.to_string())?;
             ledger.publish_under(&note.render(), checkpoint.root)?;
             identity.follow(disk, ledger.fold(), &ledger.floor().note)
         })?;
@@ -209,23 +239,25 @@ impl<'a> Copy<'a> {
         Ok(if whole { Step::Whole } else { Step::Further })
     }
 
-    /// The server does not know where we stand: it lags, or it shows another history.
+    /// The server does not know where we stand: it lags, or it shows another history. `true` where
+    /// we stand elsewhere now and should ask again.
     fn unknown_to(
         &mut self,
         server: &Server<'_>,
         answer: &[u8],
         says: Says,
-    ) -> Result<(), Failure> {
-        let vkey = self.identity.verifier()?;
-        let opened = serde_json::from_slice::<Unknown>(answer)
-            .map_err(|error| error.to_string())
-            .and_then(|told| open_checkpoint(&told.checkpoint, &vkey).map_err(|e| e.to_string()));
-        let (theirs, note) = match opened {
-            Ok(opened) => opened,
+    ) -> Result<bool, Failure> {
+        let told = match serde_json::from_slice::<Unknown>(answer) {
+            Ok(told) => told,
             Err(why) => {
                 self.warn(server, &format!("does not know our lines and shows none: {why}"));
-                return Ok(());
+                return Ok(false);
             }
+        };
+        let vkey = self.identity.verifier_of(told.checkpoint.as_bytes())?;
+        let (theirs, note) = match open_checkpoint(&told.checkpoint, &vkey) {
+            Ok(opened) => opened,
+            Err(why) => return self.cross_over(server, &why.to_string()),
         };
         if self.unfinished() {
             // They were proven under a checkpoint that we did not keep.
@@ -233,19 +265,19 @@ impl<'a> Copy<'a> {
             if says == Says::Hearsay {
                 let what = format!("does not have our unfinished lines after {held}; they stay");
                 self.warn(server, &what);
-                return Ok(());
+                return Ok(false);
             }
             self.warn(
                 server,
                 &format!("does not have our unfinished lines after {held}; they are set aside"),
             );
             let Copy { disk, identity, ledger, .. } = self;
-            return locked(disk, || ledger.rewind(identity));
+            return locked(disk, || ledger.rewind(identity)).map(|()| false);
         }
-        let Ok((ours, _)) = Published::signed(&self.disk) else { return Ok(()) };
+        let Ok((ours, _)) = Published::signed(&self.disk) else { return Ok(false) };
         let seen = Seen { theirs: &theirs, note: &note.render(), url: &server.url };
         if theirs.size <= ours.checkpoint.size {
-            return against::expect_earlier(&self.disk, &ours, &seen);
+            return against::expect_earlier(&self.disk, &ours, &seen).map(|()| false);
         }
         if let Some(fork) = fork::shown_by(&self.disk, &ours, server)? {
             return Err(against::forked(&self.disk, &ours, &fork, &server.url));
@@ -256,19 +288,47 @@ impl<'a> Copy<'a> {
             theirs.size, ours.checkpoint.size
         );
         self.warn(server, &what);
-        Ok(())
+        Ok(false)
+    }
+
+    /// A log key that we do not know signed what `server` shows, and it does not have our lines: of
+    /// another federation, or of a later epoch that began before our last lines.
+    fn cross_over(&mut self, server: &Server<'_>, why: &str) -> Result<bool, Failure> {
+        let Some(crossing) = crossing::shown_by(&self.disk, &self.identity, server)? else {
+            self.warn(server, &format!("does not know our lines and shows none: {why}"));
+            return Ok(false);
+        };
+        let Copy { disk, identity, ledger, .. } = self;
+        let moved = locked(disk, || {
+            let moved = crossing::cut(disk, &crossing)?;
+            *ledger = Ledger::open(*disk, identity, Mend::Yes)?;
+            Ok(moved)
+        })?;
+        self.warn(server, &moved);
+        Ok(true)
     }
 }
 
 impl Asking {
     /// A page broke off: a link that cuts long answers may carry shorter ones.
-    fn broke_off(&mut self, (from, to): (u64, u64)) -> Step {
+    fn broke_off(&mut self, from: u64, reached: Prefix) -> Step {
         self.cuts += 1;
-        let least = self.most == PAGE_BYTES_MIN;
+        let (to, least) = (reached.tip.size, self.most == PAGE_BYTES_MIN);
         self.most = (self.most / 4).max(PAGE_BYTES_MIN);
+        self.reached = Some(reached);
         if self.cuts > CUTS_MAX || (to == from && least) {
             return Step::GivenUp(format!("/sync breaks off again and again after line {to}"));
         }
+        Step::Further
+    }
+
+    /// The page is whole, but its signature is by a key that no line up to here names.
+    fn carry_on(&mut self, from: u64, reached: Prefix, why: &str) -> Step {
+        let carried: usize = self.carried.iter().map(Vec::len).sum();
+        if reached.tip.size == from || reached.forged.is_some() || carried > CARRIED_BYTES_MAX {
+            return Step::GivenUp(format!("/sync: {why}"));
+        }
+        self.reached = Some(reached);
         Step::Further
     }
 }

@@ -55,11 +55,12 @@ pub fn refute(
 
 /// At which incarnation we are accused, as a line under the log's signature says.
 fn accused(identity: &Identity, accusation: &Accusation) -> Result<Incarnation, Refusal> {
-    let vkey = identity.verifier().map_err(|failure| Refusal::Unavailable(failure.message))?;
     let bad = |why: String| Refusal::Malformed(format!("the accusation: {why}"));
-    parse_tlog_proof(&accusation.proof)
-        .and_then(|proof| proof.verify(accusation.line.as_bytes(), &vkey))
-        .map_err(|error| bad(error.to_string()))?;
+    let proof = parse_tlog_proof(&accusation.proof).map_err(|error| bad(error.to_string()))?;
+    let vkey = identity
+        .verifier_of(proof.checkpoint.as_bytes())
+        .map_err(|failure| Refusal::Unavailable(failure.message))?;
+    proof.verify(accusation.line.as_bytes(), &vkey).map_err(|error| bad(error.to_string()))?;
     let line = Line::parse(accusation.line.as_bytes()).map_err(|error| bad(error.to_string()))?;
     match Record::of(&line) {
         Record::Verdict(verdict)

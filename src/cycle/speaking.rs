@@ -286,7 +286,8 @@ fn deliver(
 pub(super) fn accepted(answer: Value, identity: &Identity) -> Result<Accepted, Failure> {
     let accepted: Accepted = serde_json::from_value(answer)
         .map_err(|error| Failure::failed(format!("the anchor's answer does not read: {error}")))?;
-    let (checkpoint, _) = open_checkpoint(&accepted.checkpoint, &identity.verifier()?)
+    let vkey = identity.verifier_of(accepted.checkpoint.as_bytes())?;
+    let (checkpoint, _) = open_checkpoint(&accepted.checkpoint, &vkey)
         .map_err(|error| Failure::integrity(format!("the answer is not by our anchor: {error}")))?;
     if accepted.seq >= checkpoint.size {
         return Err(Failure::integrity(format!(

@@ -6,6 +6,8 @@
 //! ours: whoever shows different members different histories has to fear that they talk.
 
 use super::against::{self, Seen};
+use super::crossing::is_of_origin;
+use super::handover;
 use super::pull::{Copy, Says, locked};
 use super::server::{ASK_MS, Server};
 use crate::config::Config;
@@ -142,11 +144,19 @@ fn ask<'a>(
 
 /// Where the anchor answers: as we were told when we joined, and as it registered since.
 pub fn anchor_urls(identity: &Identity, fold: &Fold) -> Vec<String> {
-    let anchor = fold.genesis.as_ref().map(|genesis| &genesis.anchor);
-    let member = anchor.and_then(|anchor| fold.membership.member(anchor));
-    let mut urls: Vec<String> =
-        identity.anchors.iter().map(|url| url.trim_end_matches('/').to_owned()).collect();
-    for url in member.iter().flat_map(|member| &member.urls) {
+    let member = fold.anchor().and_then(|anchor| fold.membership.member(anchor));
+    let registered = member.map(|member| member.urls.as_slice()).unwrap_or_default();
+    let log = fold.log.as_ref();
+    let succession = log.and_then(|log| log.succession.as_ref().map(|next| (log, next)));
+    let told: Vec<&String> = match succession {
+        // Those that we were told when we joined are of the one before, until we follow.
+        Some((log, next)) if log.vkey != identity.vkey => {
+            next.urls.iter().chain(registered).collect()
+        }
+        _ => identity.anchors.iter().chain(registered).collect(),
+    };
+    let mut urls: Vec<String> = Vec::new();
+    for url in told {
         let url = url.trim_end_matches('/').to_owned();
         if !urls.contains(&url) {
             urls.push(url);
@@ -236,10 +246,12 @@ fn look_at_others(
     for (server, answer) in seen {
         let named = run.from.iter().any(|url| url.trim_end_matches('/') == server.url);
         let says = if named { Says::Authority } else { Says::Hearsay };
-        if let Some(theirs) = compare(copy, &server, answer)?
-            && theirs.size > copy.ledger.floor().size
-            && copy.pull(&server, says)?
-        {
+        let newer = match compare(copy, &server, answer)? {
+            Shown::Ours(theirs) => theirs.size > copy.ledger.floor().size,
+            Shown::ByAnotherKey => true,
+            Shown::Nothing => false,
+        };
+        if newer && copy.pull(&server, says)? {
             synced.from = Some(server.url.clone());
         }
     }
@@ -261,7 +273,13 @@ pub fn look_at_one(
     let asked = ask(disk, config, (&ours.identity, fold), run);
     let Some((server, answer)) = asked.shown.into_iter().next() else { return Ok(()) };
     let Ok(shown) = server.whole("/checkpoint", answer) else { return Ok(()) };
-    let Ok((theirs, note)) = against::opened(fold, &ours.vkey, &shown) else { return Ok(()) };
+    let opened = against::opened(fold, &ours.vkey, &shown);
+    let Ok((theirs, note)) = opened else {
+        return match is_of_origin(&shown, ours.vkey.name()) {
+            true => handover::expect_in_force(disk, &ours.identity, &server),
+            false => Ok(()),
+        };
+    };
     // Read again: a line committed since we asked must not look like one that we lost.
     let ours = Published::read(disk)?;
     let seen = Seen { theirs: &theirs, note: &note.render(), url: &server.url };
@@ -271,26 +289,33 @@ pub fn look_at_one(
     against::expect_earlier(disk, &ours, &seen)
 }
 
-/// What a shown checkpoint says beside ours: `Some` where it is the log's.
-fn compare(
-    copy: &mut Copy<'_>,
-    server: &Server<'_>,
-    answer: Answer,
-) -> Result<Option<Checkpoint>, Failure> {
-    let Ok(shown) = server.whole("/checkpoint", answer) else { return Ok(None) };
-    let vkey = copy.identity.verifier()?;
+/// What somebody shows as the log's checkpoint.
+enum Shown {
+    /// Nothing of use.
+    Nothing,
+    /// A checkpoint by a key of the log.
+    Ours(Checkpoint),
+    /// One of our origin by a key that we do not know: of a later epoch, or of nobody.
+    ByAnotherKey,
+}
+
+/// What a shown checkpoint says beside ours.
+fn compare(copy: &mut Copy<'_>, server: &Server<'_>, answer: Answer) -> Result<Shown, Failure> {
+    let Ok(shown) = server.whole("/checkpoint", answer) else { return Ok(Shown::Nothing) };
+    let vkey = copy.identity.verifier_of(&shown)?;
     let (theirs, note) = match against::opened(copy.ledger.fold(), &vkey, &shown) {
         Ok(opened) => opened,
+        Err(_) if is_of_origin(&shown, vkey.name()) => return Ok(Shown::ByAnotherKey),
         Err(error) => {
             copy.warn(server, &format!("/checkpoint is none of {}: {error}", vkey.name()));
-            return Ok(None);
+            return Ok(Shown::Nothing);
         }
     };
     // What we have signed for, not what readers see: a killed run may have left that behind.
-    let Ok((ours, _)) = Published::signed(&copy.disk) else { return Ok(Some(theirs)) };
+    let Ok((ours, _)) = Published::signed(&copy.disk) else { return Ok(Shown::Ours(theirs)) };
     if theirs.size <= ours.checkpoint.size {
         let seen = Seen { theirs: &theirs, note: &note.render(), url: &server.url };
         against::expect_earlier(&copy.disk, &ours, &seen)?;
     }
-    Ok(Some(theirs))
+    Ok(Shown::Ours(theirs))
 }

@@ -6,7 +6,7 @@ use super::peers::{self, Heard};
 use super::plan::{Of, Plan, plan, whom};
 use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
-use super::{follow, publish, sync, witnesses};
+use super::{follow, handover, publish, sync, witnesses};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
 use crate::host::{Clock, Host, Keep, Lock, Readers};
@@ -92,7 +92,7 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
 }
 
 /// The tick of the one that serialises.
-fn anchor_tick(
+pub(super) fn anchor_tick(
     disk: Disk<'_>,
     config: &Config,
     identity: &Identity,
@@ -101,6 +101,10 @@ fn anchor_tick(
     let host = disk.host;
     let mend = if dry_run { Mend::No } else { Mend::Yes };
     let mut loaded = load(disk, identity, mend)?;
+    if !dry_run && handover::successor(identity, loaded.ledger.fold()).is_some() {
+        drop(loaded);
+        return after_handover((&disk, config, identity));
+    }
     let began = host.clock();
     let deadline_ms = began.boot_ms + config.profile.deadline_ms();
     let (pulse, mut memory) = loaded.memory.open(&beginning(&began), config.profile.interval_ms);
@@ -136,6 +140,27 @@ fn anchor_tick(
         report.warnings.extend(witnesses::ask(disk, config, witnesses::Whom::All, deadline_ms)?);
     }
     Ok(report)
+}
+
+/// The line that names another node may still wait to be signed or cosigned: that is all an anchor
+/// that handed over does. From then on it ticks like any node.
+fn after_handover(
+    (disk, config, identity): (&Disk<'_>, &Config, &Identity),
+) -> Result<Report, Failure> {
+    {
+        let _append = lock_state(disk.host, config)?;
+        let mut ledger = Ledger::open(*disk, identity, Mend::Yes)?;
+        let now_s = disk.host.clock().wall_ms / 1_000;
+        let keys = log_keys::signing(disk, identity, ledger.fold(), now_s)?;
+        ledger.publish_by(&keys, witnesses::release(config))?;
+    }
+    let until = disk.host.clock().boot_ms + config.profile.deadline_ms() / 4;
+    let warnings = witnesses::ask(*disk, config, witnesses::Whom::All, until)?;
+    if !handover::finish(disk)? {
+        let why = warnings.join("; ");
+        return Err(Failure::failed(format!("handed over, but nobody can see that yet: {why}")));
+    }
+    follow::tick(*disk, config, &Identity::require(disk)?, false)
 }
 
 /// Asks everybody whose turn it is.
@@ -253,7 +278,8 @@ impl<'a> Loaded<'a> {
             self.ledger = Ledger::open(disk, identity, mend)?;
             self.warnings.extend_from_slice(self.ledger.warnings());
         }
-        Ok(())
+        // Decided under the lock: the line that names another node is the last one written here.
+        handover::expect_none(identity, self.ledger.fold())
     }
 }
 

@@ -11,6 +11,7 @@ use self::exchange::Exchange;
 use super::against::{self, Seen};
 use crate::config::Config;
 use crate::error::Failure;
+use crate::journal::checkpoint::Checkpoint;
 use crate::journal::cosignature::{cosignature_of, stamped_at};
 use crate::journal::floor::Floor;
 use crate::journal::note::{NOTE_BYTES_MAX, NoteSignature, SignedNote};
@@ -207,9 +208,37 @@ fn body(floor: &Floor) -> Result<String, Failure> {
 
 /// Looks where doubtful witnesses show what they saw: only our own signature convicts us.
 fn look(disk: Disk<'_>, doubtful: &[&Witness], until_boot_ms: u64) -> Result<Vec<String>, Failure> {
+    let mut warnings = Vec::new();
+    for (name, url, shown) in shown_by(disk, doubtful, until_boot_ms)? {
+        // Ours is read after theirs, or a line committed in between would look like one that we lost.
+        let (ours, _) = Published::signed(&disk)?;
+        match shown {
+            Err(why) => warnings.push(format!("witness {name}: what it shows is of no use: {why}")),
+            Ok((theirs, _)) if theirs.size == 0 => {}
+            Ok((theirs, note)) => {
+                let seen = Seen { theirs: &theirs, note: &note.render(), url: &url };
+                if theirs.size > ours.checkpoint.size {
+                    return Err(against::rolled_back(&disk, &ours, &seen));
+                }
+                against::expect_earlier(&disk, &ours, &seen)?;
+            }
+        }
+    }
+    Ok(warnings)
+}
+
+/// The checkpoint that a witness shows, or why that is of no use.
+type Shown = Result<(Checkpoint, SignedNote), String>;
+
+/// What those with a monitoring URL show of our log, with their names and that URL.
+fn shown_by(
+    disk: Disk<'_>,
+    witnesses: &[&Witness],
+    until_boot_ms: u64,
+) -> Result<Vec<(String, String, Shown)>, Failure> {
     let watched =
         |witness: &&Witness| Some((witness.key.name().to_owned(), witness.monitor.clone()?));
-    let watched: Vec<(String, Prefix)> = doubtful.iter().filter_map(watched).collect();
+    let watched: Vec<(String, Prefix)> = witnesses.iter().filter_map(watched).collect();
     if watched.is_empty() {
         return Ok(Vec::new());
     }
@@ -219,29 +248,27 @@ fn look(disk: Disk<'_>, doubtful: &[&Witness], until_boot_ms: u64) -> Result<Vec
         .map(|(_, prefix)| call(prefix, Witness::shown_at(prefix, &origin)))
         .collect();
     let answers = disk.host.dial(&calls, until_boot_ms);
-    // Ours is read after theirs, or a line committed in between would look like one that we lost.
     let (view, _) = View::signed(disk)?;
-    let (ours, _) = Published::signed(&disk)?;
-    let mut warnings = Vec::new();
-    for ((name, prefix), answer) in watched.iter().zip(&answers) {
-        let shown = whole(answer).and_then(|(status, body)| match status {
+    let opened = |answer: &Answer| {
+        let (status, body) = whole(answer)?;
+        match status {
             200 => against::opened(&view.fold, &view.vkey, body).map_err(|error| error.to_string()),
             _ => Err(format!("status {status}")),
-        });
-        match shown {
-            Err(why) => warnings.push(format!("witness {name}: what it shows is of no use: {why}")),
-            Ok((theirs, _)) if theirs.size == 0 => {}
-            Ok((theirs, note)) => {
-                let url = &format!("{}{}", prefix.address, prefix.path);
-                let seen = Seen { theirs: &theirs, note: &note.render(), url };
-                if theirs.size > ours.checkpoint.size {
-                    return Err(against::rolled_back(&disk, &ours, &seen));
-                }
-                against::expect_earlier(&disk, &ours, &seen)?;
-            }
         }
-    }
-    Ok(warnings)
+    };
+    let shown = watched.into_iter().zip(&answers).map(|((name, prefix), answer)| {
+        (name, format!("{}{}", prefix.address, prefix.path), opened(answer))
+    });
+    Ok(shown.collect())
+}
+
+/// Which witness shows the largest checkpoint of our log, and its size; `None` where none is of use.
+pub fn largest_seen(disk: &Disk<'_>, config: &Config) -> Result<Option<(String, u64)>, Failure> {
+    let all: Vec<&Witness> = config.witnesses.iter().collect();
+    let until = disk.host.clock().boot_ms + ASK_MS;
+    let shown = shown_by(*disk, &all, until)?.into_iter();
+    let sizes = shown.filter_map(|(name, _, shown)| Some((name, shown.ok()?.0.size)));
+    Ok(sizes.max_by_key(|(_, size)| *size))
 }
 
 fn call(prefix: &Prefix, path: String) -> Call {

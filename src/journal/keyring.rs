@@ -61,6 +61,12 @@ impl KeyRing {
         self.nodes.get(node)
     }
 
+    /// Nodes that sign with a key they share with the anchor.
+    pub fn shared(&self) -> Vec<NodeId> {
+        let shared = |keys: &&Keys| keys.current.key.is_none() && !keys.revoked;
+        self.nodes.iter().filter(|(_, keys)| shared(keys)).map(|(id, _)| id.clone()).collect()
+    }
+
     /// How this invitation was burned. Looked for among all that ever were: one of before the
     /// newest enrolment must not let anybody in again.
     pub fn burned(&self, secret_sha256: &str) -> Option<&Burned> {

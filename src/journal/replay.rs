@@ -49,6 +49,12 @@ impl LogKeys {
         LogKeys { epoch: 0, vkey: vkey.to_owned(), before: None, succession: None }
     }
 
+    /// The key in force and the one before, whose last checkpoint may be all that a copy shows.
+    pub fn named(&self) -> impl Iterator<Item = VerifierKey> + '_ {
+        let before = self.before.as_ref().map(|(vkey, _)| vkey);
+        std::iter::once(&self.vkey).chain(before).filter_map(|vkey| VerifierKey::parse(vkey).ok())
+    }
+
     /// Verifier keys that sign at `now_s`, the one in force first.
     pub fn signing(&self, now_s: u64) -> Vec<&str> {
         let before = self.before.as_ref().filter(|(_, until_s)| now_s < *until_s);
@@ -74,6 +80,9 @@ pub struct Fold {
     pub nonces: Nonces,
     /// How fast members write.
     pub pace: Pace,
+    /// Lines taken in.
+    #[serde(default)]
+    pub lines: u64,
     /// Lines kept but not understood: written by a newer version.
     pub not_understood: u64,
 }
@@ -82,6 +91,7 @@ impl Fold {
     /// Takes in the next line.
     pub fn apply(&mut self, line: &Line) {
         let record = Record::of(line);
+        self.lines = line.seq + 1;
         if let Some((node, nonce, ts)) = submitted(&record) {
             self.nonces.remember(node, nonce, (ts, line.seq), line.ts);
             self.pace.spend(node, line.ts);
@@ -196,6 +206,9 @@ impl Fold {
             (Record::Anchor(anchor), _) => {
                 let held = self.log.as_ref().ok_or("no genesis before it")?;
                 expect_possession(anchor)?;
+                if anchor.anchor.is_some() && anchor.urls.is_empty() {
+                    return Err("it names a node that serialises, and no URL of it".to_owned());
+                }
                 let recovery = self.genesis.as_ref().map(|genesis| genesis.recovery.as_str());
                 let by_recovery =
                     recovery.filter(|vkey| kid_of(vkey) == author.map(|author| author.kid.clone()));

@@ -108,27 +108,43 @@ impl Identity {
 
     /// Takes over the log key that the journal names, once it has signed what we published: then
     /// whoever knows either key can read it. Where another node serialises from there on, it is the
-    /// one we follow; where that is us, we follow nobody.
+    /// one we follow; where that is us, we follow nobody. Until then both keys are believed.
     pub fn follow(&mut self, disk: &Disk<'_>, fold: &Fold, note: &str) -> Result<(), Failure> {
         let Some(log) = fold.log.as_ref().filter(|log| log.vkey != self.vkey) else {
             return Ok(());
         };
         let signed =
             VerifierKey::parse(&log.vkey).is_ok_and(|vkey| open_checkpoint(note, &vkey).is_ok());
-        if signed {
-            // Whatever else changed meanwhile is somebody else's to say.
-            *self = Identity { vkey: log.vkey.clone(), next: None, ..Identity::require(disk)? };
-            if let Some(succession) = &log.succession {
-                let ours = succession.anchor == self.id;
-                self.anchors = if ours { Vec::new() } else { succession.urls.clone() };
-            }
-            self.store(disk)?;
+        if !signed {
+            // Of several epochs that came at once the note may be of one in between.
+            let by = self.verifier_of(note.as_bytes())?.to_string();
+            *self = Identity { vkey: by, next: Some(log.vkey.clone()), ..Identity::require(disk)? };
+            return self.store(disk);
         }
-        Ok(())
+        // Whatever else changed meanwhile is somebody else's to say.
+        *self = Identity { vkey: log.vkey.clone(), next: None, ..Identity::require(disk)? };
+        if let Some(succession) = &log.succession {
+            let ours = succession.anchor == self.id;
+            self.anchors = if ours { Vec::new() } else { succession.urls.clone() };
+        }
+        self.store(disk)
+    }
+
+    /// Another node serialises from now on: we follow it like everybody else.
+    pub fn step_down(&mut self, disk: &Disk<'_>, urls: &[String]) -> Result<(), Failure> {
+        if urls.is_empty() {
+            return Err(Failure::integrity("another node serialises, but nobody says where")
+                .hint("write its URL into self.json, as anchors"));
+        }
+        *self = Identity { anchors: urls.to_vec(), ..Identity::require(disk)? };
+        self.store(disk)
     }
 
     /// Notes a log key that is about to sign what we hold.
     pub fn expect_next(&mut self, disk: &Disk<'_>, vkey: &str) -> Result<(), Failure> {
+        if self.vkey == vkey || self.next.as_deref() == Some(vkey) {
+            return Ok(());
+        }
         *self = Identity { next: Some(vkey.to_owned()), ..Identity::require(disk)? };
         self.store(disk)
     }

@@ -11,10 +11,11 @@ use super::disk::Disk;
 use super::draft::Draft;
 use super::index::{self, Place};
 use super::{root, tree};
+use crate::auth::vkey::VerifierKey;
 use crate::error::Failure;
 use crate::host::{Keep, Readers, Span};
 use crate::journal::chain::Tip;
-use crate::journal::checkpoint::{Checkpoint, sign_along, sign_checkpoint};
+use crate::journal::checkpoint::{Checkpoint, open_checkpoint, sign_along, sign_checkpoint};
 use crate::journal::floor::Floor;
 use crate::journal::line::ANCHOR_BYTES_MAX;
 use crate::journal::merkle::{Frontier, Hash};
@@ -177,6 +178,19 @@ impl<'a> Ledger<'a> {
     pub fn publish_under(&mut self, note: &str, root: Hash) -> Result<(), Failure> {
         debug_assert!(root == self.whole_frontier().root(), "proven before it was appended");
         self.raise_floor(note.to_owned(), root)?;
+        self.announce(Release::AtOnce).map(|_| ())
+    }
+
+    /// Signs what is under the floor with one more log key and publishes it so.
+    pub fn sign_along(&mut self, key: &SigningKey) -> Result<(), Failure> {
+        let failed = |error: NoteError| Failure::failed(format!("the floor's note: {error}"));
+        let vkey = VerifierKey::of(&self.origin, key)
+            .map_err(|error| Failure::config(error.to_string()))?;
+        if open_checkpoint(&self.floor.note, &vkey).is_err() {
+            let mut note = SignedNote::parse(&self.floor.note).map_err(failed)?;
+            sign_along(&mut note, &self.origin, key).map_err(failed)?;
+            self.floor.note = note.render();
+        }
         self.announce(Release::AtOnce).map(|_| ())
     }
 

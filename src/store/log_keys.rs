@@ -22,6 +22,9 @@ pub fn signing(
     fold: &Fold,
     now_s: u64,
 ) -> Result<Vec<SigningKey>, Failure> {
+    if let Some(key) = last_word(disk, identity, fold)? {
+        return Ok(vec![key]);
+    }
     let epoch = fold.log.as_ref().map_or(0, |log| log.epoch);
     let mut wanted =
         fold.log.as_ref().map_or(vec![identity.vkey.as_str()], |log| log.signing(now_s));
@@ -43,6 +46,29 @@ pub fn signing(
         }
     }
     Ok(keys)
+}
+
+/// Where the journal names another node: our key signs the line that does so, the last one we write,
+/// and nothing beyond.
+fn last_word(
+    disk: &Disk<'_>,
+    identity: &Identity,
+    fold: &Fold,
+) -> Result<Option<SigningKey>, Failure> {
+    let Some(log) = &fold.log else { return Ok(None) };
+    let Some(next) = log.succession.as_ref().filter(|next| next.anchor != identity.id) else {
+        return Ok(None);
+    };
+    let (Some((before, _)), false) = (&log.before, fold.lines > next.line + 1) else {
+        return Err(Failure::integrity(format!(
+            "{} serialises since line {}: this host signs nothing more",
+            next.anchor, next.line
+        )));
+    };
+    let name = name(log.epoch - 1);
+    let key = load_key(disk, &name)?;
+    expect(disk, &identity.origin, &name, (&key, before))?;
+    Ok(Some(key))
 }
 
 fn expect(

@@ -5,6 +5,7 @@
 
 pub mod audit;
 pub mod cosigned;
+pub mod cut;
 pub mod decisions;
 pub mod disk;
 pub mod draft;

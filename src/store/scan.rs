@@ -5,6 +5,7 @@ use crate::error::Failure;
 use crate::host::Span;
 use crate::journal::chain::Tip;
 use crate::journal::line::{LINE_BYTES_MAX, Line};
+use crate::journal::prefix::Prefix;
 
 /// Bytes read at once.
 const CHUNK_BYTES: u64 = 1 << 20;
@@ -40,6 +41,19 @@ pub struct Step<'a> {
     pub tip: &'a Tip,
     /// Offset of its first byte.
     pub at: u64,
+}
+
+/// The first `size` lines with the tree over them and what they mean; fewer where there are not as
+/// many. They are ours, so nobody's signature is checked.
+pub fn prefix(disk: &Disk<'_>, origin: &str, size: u64) -> Result<Prefix, Failure> {
+    let mut prefix = Prefix::origin(origin);
+    let start = Start { tip: prefix.tip.clone(), bytes: 0 };
+    let end = walk(disk, start, size, &mut |step| {
+        prefix.frontier.push(step.tip.head);
+        prefix.fold.apply(step.line);
+        Ok(())
+    })?;
+    Ok(Prefix { tip: end.tip, bytes: end.bytes, ..prefix })
 }
 
 /// Visits the chained lines from `start` on until `size_max` lines, the end, or the first line

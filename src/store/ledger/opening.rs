@@ -13,11 +13,14 @@ use crate::store::disk::Disk;
 use crate::store::identity::Identity;
 use crate::store::scan::{self, End, Start};
 use crate::store::tree::{self, ReadError};
-use crate::store::{floor, index, rebuild};
+use crate::store::{cut, floor, index, rebuild};
 
 impl<'a> Ledger<'a> {
     /// Opens the journal; the state lock must be held unless `mend` is `No`.
     pub fn open(disk: Disk<'a>, identity: &Identity, mend: Mend) -> Result<Ledger<'a>, Failure> {
+        if mend == Mend::Yes {
+            cut::finish(&disk)?;
+        }
         let floor = floor::read(&disk, identity).inspect_err(|_| {
             if mend == Mend::Yes {
                 floor::keep_evidence(&disk, identity);

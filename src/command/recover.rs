@@ -1,0 +1,88 @@
+//! `recover`: a node becomes the anchor by the recovery key.
+
+use super::context::Context;
+use super::progress::bar;
+use super::{Ending, print};
+use crate::auth::keys::parse_seed;
+use crate::cli::Recover;
+use crate::cycle::recovery::{Recovered, Recovery, recover};
+use crate::error::{Failure, Kind};
+use crate::host::{Host, Span};
+use crate::protocol::registration::parse_url;
+use anyhow::Context as _;
+use ed25519_dalek::SigningKey;
+use serde_json::json;
+use std::io::Read;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Longest key file read.
+const KEY_BYTES_MAX: u64 = 4 * 1024;
+
+pub(super) fn run(context: &Context, typed: &Recover) -> Ending {
+    for url in &typed.urls {
+        parse_url(url).map_err(|error| Failure::new(Kind::Usage, format!("--url: {error}")))?;
+    }
+    let bar = bar();
+    let progress = |held: u64, wanted: u64| {
+        bar.set_length(wanted);
+        bar.set_position(held);
+    };
+    let asked = Recovery {
+        key: key(context, &typed.key)?,
+        urls: typed.urls.clone(),
+        force: typed.force,
+        progress: &progress,
+    };
+    let done = recover(&context.host, &context.config, &asked);
+    bar.finish_and_clear();
+    tell(context, typed, &done?)?;
+    Ok(None)
+}
+
+/// The seed, which is never part of an error.
+fn key(context: &Context, from: &str) -> Result<SigningKey, anyhow::Error> {
+    let mut text = Zeroizing::new(String::new());
+    if from == "-" {
+        let read = std::io::stdin().take(KEY_BYTES_MAX).read_to_string(&mut text);
+        read.context("cannot read the recovery key from standard input")?;
+    } else {
+        let span = Span { from: 0, most: KEY_BYTES_MAX };
+        let bytes = context.host.read(Path::new(from), span).map(Zeroizing::new);
+        let bytes = bytes.with_context(|| format!("cannot read {from}"))?;
+        text.push_str(std::str::from_utf8(&bytes).unwrap_or_default());
+    }
+    parse_seed(&text).map_err(|error| {
+        Failure::new(Kind::Usage, format!("the recovery key: {error}"))
+            .hint("give the contents of keys/recovery.key that init wrote")
+            .into()
+    })
+}
+
+fn tell(context: &Context, typed: &Recover, done: &Recovered) -> Result<(), Failure> {
+    done.warnings.iter().for_each(|warning| print::warn(warning));
+    if typed.json {
+        return print::json(&json!({
+            "line": done.line,
+            "epoch": done.epoch,
+            "anchor": done.node,
+            "enrol_again": done.shared,
+            "warnings": done.warnings,
+        }));
+    }
+    if context.common.quiet {
+        return Ok(());
+    }
+    let mut text = format!(
+        "line {}: {} serialises in epoch {}; signed writes wait ten minutes, the others follow within some ticks\n",
+        done.line, done.node, done.epoch
+    );
+    if !done.shared.is_empty() {
+        let names: Vec<String> = done.shared.iter().map(ToString::to_string).collect();
+        text.push_str(&format!(
+            "their shared keys were the lost anchor's, invite them again with --replace: {}\n",
+            names.join(", ")
+        ));
+    }
+    print::out(&text)
+}

@@ -1,0 +1,166 @@
+//! Recovery: the anchor is lost, and the operator's offline key names a new one.
+//!
+//! The new anchor starts from the largest checkpoint that anybody who can be asked shows. Lines that
+//! only somebody unreachable holds are not lost either: when it comes back it keeps them, and what
+//! members signed among them is merged again (design section 9).
+
+use super::founding::signed;
+use super::handover::{self, new_log_key, next_epoch, own_urls};
+use super::pull::locked;
+use super::speaking::one_at_a_time;
+use super::sync::{self, Synced, members_urls};
+use super::witnesses;
+use crate::auth::offer::Offer;
+use crate::auth::vkey::VerifierKey;
+use crate::config::Config;
+use crate::error::{Failure, Kind};
+use crate::host::Host;
+use crate::protocol::member::NodeId;
+use crate::store::disk::Disk;
+use crate::store::identity::Identity;
+use crate::store::ledger::{Ledger, Mend};
+use crate::store::view::View;
+use ed25519_dalek::SigningKey;
+
+/// What the operator gives.
+pub struct Recovery<'a> {
+    /// The recovery key, made by `init`.
+    pub key: SigningKey,
+    /// Where this node answers from now on; empty takes what the journal says.
+    pub urls: Vec<String>,
+    /// Although an anchor answers, or a witness saw more lines than anybody shows.
+    pub force: bool,
+    /// Told lines held and lines wanted.
+    pub progress: &'a dyn Fn(u64, u64),
+}
+
+impl std::fmt::Debug for Recovery<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Recovery").field("urls", &self.urls).finish_non_exhaustive()
+    }
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub struct Recovered {
+    /// `seq` of the line that says so.
+    pub line: u64,
+    /// The epoch it begins.
+    pub epoch: u64,
+    /// Who serialises now: this node.
+    pub node: NodeId,
+    /// Members that sign with a shared key, which was the lost anchor's: they enrol again.
+    pub shared: Vec<NodeId>,
+    /// What went wrong on the way, and with whom.
+    pub warnings: Vec<String>,
+}
+
+/// Makes this node the anchor.
+///
+/// # Errors
+/// Kind `No` for a key that is not the federation's recovery key, or where an anchor answers; and
+/// everything that a sync may end with.
+pub fn recover(
+    host: &dyn Host,
+    config: &Config,
+    asked: &Recovery<'_>,
+) -> Result<Recovered, Failure> {
+    let disk = Disk { host, layout: &config.layout };
+    let _one_change = one_at_a_time(&disk)?;
+    let mut identity = Identity::require(&disk)?;
+    let view = View::open(disk)?;
+    expect_recovery_key(&view, &asked.key)?;
+    let synced = ask_everybody(&disk, config, (&view, &identity), asked)?;
+    // The log key may have changed with what was fetched.
+    identity = Identity::require(&disk)?;
+    let view = View::open(disk)?;
+    let epoch = next_epoch(&view.fold);
+    let urls = match asked.urls.is_empty() {
+        true => own_urls(&view.fold, &identity)?,
+        false => asked.urls.clone(),
+    };
+    let origin = identity.origin.clone();
+    let (vkey, proof) = new_log_key(&disk, &origin, epoch)?;
+    identity.expect_next(&disk, &vkey)?;
+    let node = identity.id.clone();
+    // Whatever the lost anchor answered meanwhile is in nobody's memory here: without the file
+    // signed writes wait until no request of before can be repeated.
+    disk.remove(&disk.layout.used_nonces())?;
+    let said = Offer {
+        origin: origin.clone(),
+        node: node.to_string(),
+        nonce: String::new(),
+        ts: 0,
+        mode: String::new(),
+        epoch,
+        vkey,
+        proof,
+        urls,
+    };
+    let line = locked(&disk, || {
+        let mut ledger = Ledger::open(disk, &identity, Mend::Yes)?;
+        // A run that was killed may have left the line there.
+        if ledger.fold().log.as_ref().is_none_or(|log| log.vkey != said.vkey) {
+            if ledger.tip().size > ledger.floor().size {
+                ledger.rewind(&identity)?;
+            }
+            let record = handover::succession(ledger.floor(), (&origin, epoch), (&node, said));
+            let now_s = disk.host.clock().wall_ms / 1_000;
+            ledger.append(vec![signed(record, &origin, &asked.key)], now_s)?;
+        }
+        handover::publish_own(&disk, &mut identity, &mut ledger)?;
+        Ok(ledger.tip().size - 1)
+    })?;
+    let shared = view.fold.keys.shared();
+    Ok(Recovered { line, epoch, node, shared, warnings: synced.warnings })
+}
+
+fn expect_recovery_key(view: &View<'_>, key: &SigningKey) -> Result<(), Failure> {
+    let named = view.fold.genesis.as_ref().map(|genesis| genesis.recovery.as_str());
+    let held = VerifierKey::of(&view.identity.origin, key).map(|vkey| vkey.to_string()).ok();
+    if held.as_deref() == named {
+        return Ok(());
+    }
+    Err(Failure::new(
+        Kind::No,
+        format!(
+            "this is not the recovery key of {}: {}",
+            view.identity.origin,
+            named.unwrap_or("none")
+        ),
+    )
+    .hint("init wrote it to keys/recovery.key on the first anchor, to be kept offline"))
+}
+
+/// Syncs from everybody there is, and asks the witnesses what they saw.
+fn ask_everybody(
+    disk: &Disk<'_>,
+    config: &Config,
+    (view, identity): (&View<'_>, &Identity),
+    asked: &Recovery<'_>,
+) -> Result<Synced, Failure> {
+    let from = members_urls(identity, &view.fold);
+    let run = sync::Run { until_boot_ms: u64::MAX, turn: 0, from: &from, progress: asked.progress };
+    let synced = sync::run(*disk, config, &run)?;
+    if asked.force {
+        return Ok(synced);
+    }
+    if synced.anchor_answered {
+        return Err(Failure::new(Kind::No, "an anchor answers".to_owned())
+            .hint("handover moves it without a break; --force where its key is in wrong hands"));
+    }
+    let most = witnesses::largest_seen(disk, config)?;
+    match most.filter(|(_, lines)| *lines > synced.size) {
+        None => Ok(synced),
+        Some((name, lines)) => Err(Failure::new(
+            Kind::No,
+            format!(
+                "witness {name} saw {lines} lines, and nobody who answers holds more than {}",
+                synced.size
+            ),
+        )
+        .hint(
+            "bring back a member that holds them, or --force: they are merged when it comes back",
+        )),
+    }
+}
