@@ -246,13 +246,16 @@ fn look_at_others(
     for (server, answer) in seen {
         let named = run.from.iter().any(|url| url.trim_end_matches('/') == server.url);
         let says = if named { Says::Authority } else { Says::Hearsay };
-        let newer = match compare(copy, &server, answer)? {
-            Shown::Ours(theirs) => theirs.size > copy.ledger.floor().size,
-            Shown::ByAnotherKey => true,
-            Shown::Nothing => false,
+        let (held, head) = (copy.ledger.floor().size, copy.ledger.floor().head);
+        let (newer, doubt) = match compare(copy, &server, answer)? {
+            Shown::Ours(theirs) => (theirs.size > held, None),
+            Shown::ByAnotherKey(why) => (true, Some(why)),
+            Shown::Nothing => (false, None),
         };
-        if newer && copy.pull(&server, says)? {
+        if newer && copy.pull(&server, says)? && copy.ledger.floor().head != head {
             synced.from = Some(server.url.clone());
+        } else if let Some(why) = doubt {
+            copy.warn(&server, &why);
         }
     }
     Ok(())
@@ -295,8 +298,9 @@ enum Shown {
     Nothing,
     /// A checkpoint by a key of the log.
     Ours(Checkpoint),
-    /// One of our origin by a key that we do not know: of a later epoch, or of nobody.
-    ByAnotherKey,
+    /// One of our origin by a key that we do not know: of a later epoch, or of nobody. Why it is no
+    /// use so far.
+    ByAnotherKey(String),
 }
 
 /// What a shown checkpoint says beside ours.
@@ -305,9 +309,12 @@ fn compare(copy: &mut Copy<'_>, server: &Server<'_>, answer: Answer) -> Result<S
     let vkey = copy.identity.verifier_of(&shown)?;
     let (theirs, note) = match against::opened(copy.ledger.fold(), &vkey, &shown) {
         Ok(opened) => opened,
-        Err(_) if is_of_origin(&shown, vkey.name()) => return Ok(Shown::ByAnotherKey),
         Err(error) => {
-            copy.warn(server, &format!("/checkpoint is none of {}: {error}", vkey.name()));
+            let why = format!("/checkpoint is none of {}: {error}", vkey.name());
+            if is_of_origin(&shown, vkey.name()) {
+                return Ok(Shown::ByAnotherKey(why));
+            }
+            copy.warn(server, &why);
             return Ok(Shown::Nothing);
         }
     };
