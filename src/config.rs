@@ -60,6 +60,19 @@ pub struct Config {
     pub ca_file: Option<PathBuf>,
     /// Who is asked to cosign our checkpoints.
     pub witnesses: Vec<Witness>,
+    /// What a node's own map does while no anchor answers.
+    pub anchorless: Anchorless,
+}
+
+/// What a node's own map does while no anchor answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Anchorless {
+    /// It goes without those that the members agree to miss.
+    #[default]
+    Agree,
+    /// It stays; whoever is missed is only marked.
+    Hold,
 }
 
 /// `crowny-fed.toml` as written.
@@ -83,6 +96,8 @@ struct Written {
     #[serde(default)]
     self_check: Vec<String>,
     ca_file: Option<PathBuf>,
+    #[serde(default)]
+    anchorless: Anchorless,
     #[serde(default)]
     allow_loopback: bool,
     #[serde(default)]
@@ -146,6 +161,7 @@ pub fn assemble(
         api_hosts: written.api.hosts.clone(),
         ca_file: written.ca_file.as_ref().map(|path| dir.join(path)),
         allow_loopback: written.allow_loopback,
+        anchorless: written.anchorless,
         witnesses: witness::checked(&written.witness).map_err(Failure::config)?,
         gateway_config,
         layout,
@@ -313,6 +329,7 @@ mod tests {
             "protected_ports = [9999]\n[api]\nlisten = \"127.0.0.1:9999\"",
             "[api]\nlisten = \"nowhere\"",
             "interval = \"1000h\"",
+            "anchorless = \"die\"",
             "[[witness]]\nurl = \"https://w.example\"",
             "[[witness]]\nurl = \"https://w.example\"\nvkey = \"w+00000000+BA==\"",
             "[[witness]]\nurl = \"https://w.example\"\nvkey = \"w\"\nquorum = 1",

@@ -110,6 +110,10 @@ interval = "{interval}"
 # Ticks after which a dead member no longer counts: three days of them. It is still asked at times.
 # reap_ticks = 8640
 
+# On a member, while no anchor answers: "agree" leaves out of its own map whom it does not reach, and
+# whom two members that can be asked agree to miss; "hold" leaves the map as it is and only marks them.
+# anchorless = "agree"
+
 # The live gateway's configuration: read to be hashed and compared with the peers', never written.
 # gateway_config = "/etc/gateway/gateway.yaml"
 # Host header of GET / probes: a name, or auto for each row's own host:port. For https rows it is also

@@ -11,6 +11,7 @@ use crate::protocol::member::{Liveness, NodeId};
 use crate::protocol::probe::Outcome;
 use crate::protocol::subject::Subject;
 use crate::protocol::verdict::needed;
+use crate::store::decisions::Decided;
 
 pub(super) fn run(context: &Context, typed: &Tick) -> Ending {
     let report = match tick(&context.host, &context.config, typed.dry_run)? {
@@ -66,19 +67,33 @@ fn changes(report: &Report, dry_run: bool) -> String {
             verdict.rule.name()
         ));
     }
-    for change in &report.reach {
-        let (node, silent) = (&change.node, change.silent);
-        text.push_str(&match change.reachable {
-            true => format!("{would}{node} is reachable from here again\n"),
-            false => format!("{would}{node} is unreachable from here for {silent} ticks: left out of this node's map\n"),
-        });
-    }
+    report.decided.iter().for_each(|decided| text.push_str(&format!("{would}{}\n", told(decided))));
     for held in &report.decision.held {
         text.push_str(&format!(
             "{would}{held} is due to be declared dead, held back by the cap of this tick\n"
         ));
     }
     text
+}
+
+/// What this node decided for its own map.
+fn told(decided: &Decided) -> String {
+    match decided {
+        Decided::Reach(change) if change.reachable => {
+            format!("{} is reachable from here again", change.node)
+        }
+        Decided::Reach(change) => format!(
+            "{} is unreachable from here for {} ticks: left out of this node's map",
+            change.node, change.silent
+        ),
+        Decided::Provisional(agreed) if agreed.dead => format!(
+            "{} is missed by those who can be asked for {} ticks, and no anchor answers: left out of this node's map",
+            agreed.node, agreed.missed
+        ),
+        Decided::Provisional(agreed) => {
+            format!("{} is no more held to be dead by this node alone", agreed.node)
+        }
+    }
 }
 
 fn explanation(context: &Context, report: &Report) -> String {

@@ -26,6 +26,7 @@ use crate::journal::record::Record;
 use crate::journal::replay::Fold;
 use crate::protocol::member::{Incarnation, NodeId};
 use crate::protocol::memory::Memory;
+use crate::protocol::route::Local;
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
@@ -36,7 +37,6 @@ use crate::store::used_nonces::UsedNonces;
 use crate::store::view::View;
 use ed25519_dalek::SigningKey;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// What an accepted request is answered with.
@@ -163,7 +163,7 @@ impl<'a> Desk<'a> {
         let shown = publish::Shown {
             origin: &self.identity.origin,
             membership: &self.ledger.fold().membership,
-            unreachable: &BTreeSet::new(),
+            local: &Local::default(),
             size: self.ledger.floor().size,
             root: self.ledger.floor().root,
             generation,

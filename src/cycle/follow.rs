@@ -3,6 +3,7 @@
 //! The journal says what the federation holds; the node adds only what it cannot reach itself. With
 //! the anchor away it goes on with what it has: the map is never emptied by silence.
 
+use super::anchorless::{self, Anchorless, Asking};
 use super::helping::below;
 use super::observing::{self, Told};
 use super::peers;
@@ -13,21 +14,27 @@ use super::speaking::adopt_named_key;
 use super::sync::{self, Synced, anchor_urls};
 use super::tick::{Loaded, Report, anchor_tick, beginning, busy, load, save_memory};
 use super::{handover, publish, refuting};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::error::Failure;
+use crate::journal::replay::Fold;
 use crate::protocol::blind::{self, Pulse};
+use crate::protocol::caps::withdrawals_max;
+use crate::protocol::contact::{Contact, Sign};
 use crate::protocol::health;
-use crate::protocol::member::Liveness;
+use crate::protocol::member::{Liveness, NodeId};
 use crate::protocol::memory::Memory;
+use crate::protocol::provisional::{Provisional, Round};
 use crate::protocol::reach::Sight;
+use crate::protocol::route::Local;
+use crate::protocol::subject::Subject;
 use crate::protocol::suspicion;
 use crate::protocol::verdict::Decision;
-use crate::store::decisions::{self, ReachChange};
+use crate::store::decisions::{self, Decided, Turn};
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
 use crate::store::ledger::Mend;
 use crate::store::view::View;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs a node's tick; the lock on `keys/` is held.
 pub(super) fn tick(
@@ -72,20 +79,40 @@ pub(super) fn tick(
         }
     }
     let until_boot_ms = began.boot_ms + deadline_ms / 4 * 3;
-    let mut node = Node { disk, config, identity: &identity, view: &view, memory, pulse };
+    let before = memory.clone();
+    let mut memory = memory;
+    let agents =
+        whom(&view.fold.membership, &identity.id, (&mut memory, &config.profile), &mut |bound| {
+            below(disk.host, bound)
+        });
+    let away: Option<Anchorless>;
+    let mut node = Node {
+        disk,
+        config,
+        identity: &identity,
+        view: &view,
+        fold: &view.fold,
+        away: None,
+        memory,
+        pulse,
+    };
     let refuted = if dry_run { None } else { node.refute(&synced, until_boot_ms)? };
-    let looked = node.look(until_boot_ms)?;
-    let before = node.memory.reach.clone();
+    let looked = node.look(&agents, until_boot_ms)?;
+    if !dry_run && !synced.anchor_answered {
+        away = Some(node.listen(&looked, began.boot_ms + deadline_ms / 8 * 7));
+        node.away = away.as_ref();
+        node.fold = node.away.map_or(node.fold, |away| &away.fold);
+    }
     node.judge(&looked, refuted.is_some());
-    let (after, membership) = (&node.memory.reach, &view.fold.membership);
-    let decided = decisions::changes((&before, after), membership, node.memory.tick);
+    let turn = Turn { before: &before, after: &node.memory, membership: &node.fold.membership };
+    let decided = decisions::changes(&turn);
     let trouble = refuted.into_iter().filter(|told| !told.is_empty()).collect();
     let mut report = node.report(looked, [warnings, synced.warnings.clone(), trouble].concat());
     if !dry_run {
         node.tell(&synced, &mut report, began.boot_ms + deadline_ms);
         node.publish(&mut report, &decided)?;
     }
-    report.reach = decided;
+    report.decided = decided;
     Ok(report)
 }
 
@@ -105,6 +132,9 @@ struct Node<'a> {
     config: &'a Config,
     identity: &'a Identity,
     view: &'a View<'a>,
+    /// What the journal means, while no anchor answers with what members said since.
+    fold: &'a Fold,
+    away: Option<&'a Anchorless>,
     memory: Memory,
     pulse: Pulse,
 }
@@ -118,18 +148,14 @@ struct Looked {
 
 impl Node<'_> {
     /// Probes the rows of our own roster and of the journal, and the agents of the other members.
-    fn look(&mut self, until_boot_ms: u64) -> Result<Looked, Failure> {
-        let fold = &self.view.fold;
+    fn look(&self, agents: &[NodeId], until_boot_ms: u64) -> Result<Looked, Failure> {
+        let fold = self.fold;
         let plan = plan(&self.disk, self.config, (&fold.membership, Of::Node));
-        let (memory, profile) = (&mut self.memory, &self.config.profile);
-        let agents = whom(&fold.membership, &self.identity.id, (memory, profile), &mut |bound| {
-            below(self.disk.host, bound)
-        });
         let whom = Whom {
             identity: self.identity,
             fold,
             rows: &plan.rows,
-            agents: &agents,
+            agents,
             accusations: &BTreeMap::new(),
             in_depth: false,
         };
@@ -142,20 +168,76 @@ impl Node<'_> {
         Ok(Looked { plan, learnt, blind })
     }
 
+    /// Asks those who answered what they said and saw.
+    fn listen(&mut self, looked: &Looked, until_boot_ms: u64) -> Anchorless {
+        let good = |(subject, contact): (&Subject, &Contact)| {
+            let answered = subject.service.is_none() && contact.sign() == Sign::Good;
+            answered.then(|| subject.node.clone())
+        };
+        let heard: Vec<NodeId> = looked.learnt.contacts.iter().filter_map(good).collect();
+        let asking = Asking {
+            disk: &self.disk,
+            config: self.config,
+            identity: self.identity,
+            fold: &self.view.fold,
+        };
+        anchorless::gather(asking, &heard, (&mut self.memory, until_boot_ms))
+    }
+
     fn judge(&mut self, looked: &Looked, refuted: bool) {
-        let membership = &self.view.fold.membership;
+        let membership = &self.fold.membership;
         let sight = Sight {
             membership,
             contacts: &looked.learnt.contacts,
             counts: self.pulse == Pulse::Counted && !looked.blind,
             ticks_max: suspicion::ticks_max(&self.config.profile, membership.present() as u64),
         };
+        let held = self.memory.reach.unreachable.clone();
         self.memory.reach = self.memory.reach.after(&sight);
+        self.judge_alone(&sight, &held);
         if self.pulse != Pulse::Early {
             let signs = (looked.blind, refuted);
             self.memory.health = health::after(self.memory.health, &looked.learnt.contacts, signs);
         }
         self.memory.blind_ticks = if looked.blind { self.memory.blind_ticks + 1 } else { 0 };
+    }
+
+    /// What is judged with no anchor to judge; over as soon as one answers.
+    fn judge_alone(&mut self, sight: &Sight<'_>, held: &BTreeSet<NodeId>) {
+        let Some(away) = self.away else {
+            self.memory.provisional = Provisional::default();
+            return;
+        };
+        let holds = self.config.anchorless == config::Anchorless::Hold;
+        if holds {
+            self.memory.reach.unreachable.retain(|id| held.contains(id));
+        }
+        let gone = self.memory.reach.unreachable.difference(held).count();
+        let most = withdrawals_max(sight.membership.routable()).saturating_sub(gone);
+        self.memory.provisional = self.memory.provisional.after(&Round {
+            own: &self.identity.id,
+            membership: sight.membership,
+            contacts: sight.contacts,
+            words: &away.words,
+            counts: sight.counts,
+            ticks_max: sight.ticks_max,
+            most: if holds { 0 } else { most },
+        });
+    }
+
+    /// What our own map does otherwise than the table.
+    fn local(&self) -> Local {
+        let Memory { reach, provisional, .. } = &self.memory;
+        let speaking = self.away.map(|away| &away.speaking);
+        Local {
+            without: reach.unreachable.union(&provisional.dead).cloned().collect(),
+            provisional: provisional
+                .dead
+                .union(&provisional.doubted)
+                .chain(speaking.into_iter().flatten())
+                .cloned()
+                .collect(),
+        }
     }
 
     /// Answers what the journal holds against us, where nobody told us to our face.
@@ -175,7 +257,7 @@ impl Node<'_> {
             pulse: self.pulse,
             heard: learnt.heard,
             contacts: learnt.contacts,
-            membership: self.view.fold.membership.clone(),
+            membership: self.fold.membership.clone(),
             decision: Decision {
                 verdicts: Vec::new(),
                 held: Vec::new(),
@@ -186,7 +268,7 @@ impl Node<'_> {
             },
             changes: Vec::new(),
             refuted: Vec::new(),
-            reach: Vec::new(),
+            decided: Vec::new(),
             rejected: plan.roster.rejected,
             without_roster: plan.without_roster,
             warnings: [warnings, plan.warnings].concat(),
@@ -205,14 +287,22 @@ impl Node<'_> {
             contacts: &report.contacts,
             health: self.memory.health,
         };
-        let heard = synced.anchor_answered
-            && match observing::send(&self.disk, self.identity, &told, (&anchors, until_boot_ms)) {
-                Ok(heard) => heard,
-                Err(failure) => {
-                    report.warnings.push(failure.message);
-                    true
-                }
-            };
+        // Kept for the other members to see, who ask for it where no anchor answers.
+        let heard = match observing::signed(&self.disk, self.identity, &told) {
+            Ok(word) if synced.anchor_answered => {
+                let sent =
+                    observing::post(&self.disk, ("observe", &word), (&anchors, until_boot_ms));
+                sent.map(|answer| {
+                    report.warnings.extend(answer.iter().filter(|why| !why.is_empty()).cloned());
+                    answer.is_some()
+                })
+            }
+            word => word.map(|_| false),
+        };
+        let heard = heard.unwrap_or_else(|failure| {
+            report.warnings.push(failure.message);
+            synced.anchor_answered
+        });
         let before = self.memory.anchor_away;
         self.memory.anchor_away = if heard { 0 } else { before.saturating_add(1) };
         match (heard, before) {
@@ -225,14 +315,14 @@ impl Node<'_> {
         }
     }
 
-    fn publish(&mut self, report: &mut Report, decided: &[ReachChange]) -> Result<(), Failure> {
+    fn publish(&mut self, report: &mut Report, decided: &[Decided]) -> Result<(), Failure> {
         let disk = &self.disk;
         let _append = take_lock(disk.host, &disk.layout.state(), PATIENCE)?.ok_or_else(busy)?;
         decisions::append(disk, &self.identity.origin, decided)?;
         let shown = publish::Shown {
             origin: &self.identity.origin,
-            membership: &self.view.fold.membership,
-            unreachable: &self.memory.reach.unreachable,
+            membership: &self.fold.membership,
+            local: &self.local(),
             size: self.view.checkpoint.size,
             root: self.view.checkpoint.root,
             generation: self.memory.generation,

@@ -14,6 +14,7 @@ use crate::journal::record::{Enroll, Genesis, Record, Register};
 use crate::layout::{CONFIG, Layout, ROSTER};
 use crate::protocol::member::{Incarnation, NodeId};
 use crate::protocol::memory::{Beginning, Memory};
+use crate::protocol::route::Local;
 use crate::protocol::service::Service;
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
@@ -24,7 +25,6 @@ use crate::store::used_nonces::UsedNonces;
 use crate::wire::psv::ROSTER_HEADER;
 use ed25519_dalek::SigningKey;
 use std::collections::BTreeMap;
-use std::collections::BTreeSet;
 use zeroize::Zeroizing;
 
 /// Lines that [`found`] writes.
@@ -180,7 +180,7 @@ fn write_first_lines(
     let shown = publish::Shown {
         origin: &identity.origin,
         membership: &ledger.fold().membership,
-        unreachable: &BTreeSet::new(),
+        local: &Local::default(),
         size: ledger.floor().size,
         root: ledger.floor().root,
         generation: 0,

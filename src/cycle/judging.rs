@@ -100,7 +100,7 @@ pub(super) fn judge(
         decision,
         changes,
         refuted: back,
-        reach: Vec::new(),
+        decided: Vec::new(),
         rejected: plan.roster.rejected,
         without_roster: plan.without_roster,
         warnings,

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod against;
 mod agents;
+mod anchorless;
 mod crossing;
 pub mod enrolment;
 mod follow;

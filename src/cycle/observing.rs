@@ -31,7 +31,7 @@ const ANSWER_BYTES_MAX: usize = 4 * 1024;
 const ANSWERS: [u16; 2] = [200, 202];
 
 /// The kind that is signed, and the path it is posted to.
-const KIND: &str = "observe";
+pub(super) const KIND: &str = "observe";
 
 /// The anchor's side: checks an observation and keeps it. Returns the tick it tells of.
 pub fn receive(host: &dyn Host, config: &Config, body: &[u8]) -> Result<u64, Refusal> {
@@ -90,14 +90,12 @@ pub(super) struct Told<'a> {
     pub(super) health: u64,
 }
 
-/// The member's side: signs what it saw and sends it to the anchor. `Ok(false)` where no anchor
-/// answered; a refusal is an error.
-pub(super) fn send(
+/// The member's side: signs what it saw and keeps it where its server finds it.
+pub(super) fn signed(
     disk: &Disk<'_>,
     identity: &Identity,
     told: &Told<'_>,
-    (anchors, until_boot_ms): (&[String], u64),
-) -> Result<bool, Failure> {
+) -> Result<Vec<u8>, Failure> {
     let signer = Signer::load(disk, identity)?;
     let claims = Claims::now(disk)?;
     let observe = Observe {
@@ -112,12 +110,13 @@ pub(super) fn send(
         seen: sightings(told),
     };
     let payload = serde_json::to_value(&observe).unwrap_or_default().to_string();
-    let body = signer.seal(identity, claims, (KIND, payload)).render().into_bytes();
-    let sent = post(disk, (KIND, &body), (anchors, until_boot_ms))?;
-    match sent {
-        Some(why) if !why.is_empty() => Err(Failure::failed(why)),
-        sent => Ok(sent.is_some()),
+    let word = signer.seal(identity, claims, (KIND, payload)).render().into_bytes();
+    let path = disk.layout.observation(identity.id.as_str());
+    if let Some(folder) = path.parent() {
+        disk.folder(folder, true)?;
     }
+    disk.put_beside(&path, &word, (Keep::Cached, Readers::Usual))?;
+    Ok(word)
 }
 
 /// Posts a signed word to the anchor's URLs in turn: `None` where none answered, else why it was

@@ -4,15 +4,13 @@ use crate::config::Config;
 use crate::error::Failure;
 use crate::host::{Clock, Keep, Readers};
 use crate::journal::merkle::Hash;
-use crate::protocol::member::NodeId;
 use crate::protocol::membership::Membership;
 use crate::protocol::memory::Memory;
-use crate::protocol::route::routes;
+use crate::protocol::route::{Local, routes};
 use crate::store::disk::Disk;
 use crate::wire::freshness::{Freshness, validity_ms};
 use crate::wire::psv::{PeerStatus, parse_status, render_status};
 use crate::wire::routes::{Stamp, render, render_rows, split};
-use std::collections::BTreeSet;
 
 /// What the map is made from.
 #[derive(Clone, Copy, Debug)]
@@ -21,8 +19,8 @@ pub struct Shown<'a> {
     pub origin: &'a str,
     /// The table.
     pub membership: &'a Membership,
-    /// Members left out because they cannot be reached from here; the anchor leaves out none.
-    pub unreachable: &'a BTreeSet<NodeId>,
+    /// What our own map does otherwise; the anchor's does nothing.
+    pub local: &'a Local,
     /// Lines the table rests on.
     pub size: u64,
     /// Their root.
@@ -34,7 +32,7 @@ pub struct Shown<'a> {
 /// Writes the map where its rows differ from the one on disk. Returns the generation in force.
 pub fn map(disk: &Disk<'_>, shown: &Shown<'_>) -> Result<u64, Failure> {
     let now_s = disk.host.clock().wall_ms / 1_000;
-    let rows = render_rows(&routes(shown.membership, shown.unreachable, now_s));
+    let rows = render_rows(&routes(shown.membership, shown.local, now_s));
     let path = disk.layout.routes();
     let old = disk.read(&path)?.and_then(|bytes| String::from_utf8(bytes).ok());
     let last = old.as_deref().and_then(split);

@@ -18,10 +18,11 @@ use crate::protocol::member::{Liveness, NodeId};
 use crate::protocol::membership::Membership;
 use crate::protocol::memory::{Beginning, Memory};
 use crate::protocol::roster::{Rejected, RosterChange};
+use crate::protocol::route::Local;
 use crate::protocol::subject::Subject;
 use crate::protocol::verdict::Decision;
 use crate::store::audit::{Depth, audit};
-use crate::store::decisions::ReachChange;
+use crate::store::decisions::Decided;
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
@@ -62,7 +63,7 @@ pub struct Report {
     /// Doubted members that answered by their own signed word, and how alive they were held to be.
     pub refuted: Vec<(NodeId, Liveness)>,
     /// On a node: members left out of its own map, or back in it.
-    pub reach: Vec<ReachChange>,
+    pub decided: Vec<Decided>,
     /// Roster lines set aside.
     pub rejected: Vec<Rejected>,
     /// Whether the roster as a whole could not be used.
@@ -304,7 +305,7 @@ fn commit_and_publish(
     let shown = publish::Shown {
         origin: &identity.origin,
         membership: &report.membership,
-        unreachable: &BTreeSet::new(),
+        local: &Local::default(),
         size: ledger.floor().size,
         root: ledger.floor().root,
         generation: memory.generation,

@@ -5,6 +5,7 @@
 
 use super::blind::{GAPS_KEPT, Gap, Pulse, pulse};
 use super::member::NodeId;
+use super::provisional::Provisional;
 use super::reach::Reach;
 use super::subject::Subject;
 use serde::{Deserialize, Serialize};
@@ -56,6 +57,9 @@ pub struct Memory {
     /// On a node: ticks in a row in which no anchor answered.
     #[serde(default)]
     pub anchor_away: u64,
+    /// On a node: what it judges by itself while none does.
+    #[serde(default)]
+    pub provisional: Provisional,
 }
 
 /// What is known against one suspect.

@@ -17,6 +17,7 @@ pub mod membership;
 pub mod memory;
 pub mod probe;
 pub mod profile;
+pub mod provisional;
 pub mod reach;
 pub mod registration;
 pub mod roster;

@@ -24,11 +24,21 @@ pub struct Route {
     pub no_heir: bool,
     /// The member asked to be given no new traffic.
     pub drain: bool,
+    /// This row rests on our own judgement, while no anchor answers.
+    pub provisional: bool,
 }
 
-/// The rows of the map, sorted by service, state, node bytes. Members in `unreachable` are left out
-/// as long as their service keeps another usable row.
-pub fn routes(membership: &Membership, unreachable: &BTreeSet<NodeId>, now_s: u64) -> Vec<Route> {
+/// What one node's own map does otherwise than the journal says; the anchor's does nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Local {
+    /// Left out as long as their services keep another usable row.
+    pub without: BTreeSet<NodeId>,
+    /// Doubted, or speaking for themselves, with no anchor to say so: their rows are marked.
+    pub provisional: BTreeSet<NodeId>,
+}
+
+/// The rows of the map, sorted by service, state, node bytes.
+pub fn routes(membership: &Membership, local: &Local, now_s: u64) -> Vec<Route> {
     let mut by_service: BTreeMap<ServiceName, Vec<(&NodeId, &Member, Service)>> = BTreeMap::new();
     for (id, member) in membership.members() {
         for offer in member.offers() {
@@ -37,8 +47,9 @@ pub fn routes(membership: &Membership, unreachable: &BTreeSet<NodeId>, now_s: u6
     }
     let mut rows: Vec<Route> = by_service
         .into_values()
-        .flat_map(|offers| within_reach(service_rows(offers, now_s), unreachable))
+        .flat_map(|offers| within_reach(service_rows(offers, now_s), &local.without))
         .collect();
+    rows.iter_mut().for_each(|row| row.provisional = local.provisional.contains(&row.node));
     rows.sort_by(|a, b| {
         let (one, two) = (a.node.as_str(), b.node.as_str());
         (&a.service, a.liveness, one, &a.url).cmp(&(&b.service, b.liveness, two, &b.url))
@@ -47,9 +58,9 @@ pub fn routes(membership: &Membership, unreachable: &BTreeSet<NodeId>, now_s: u6
 }
 
 /// Law 6 for our own map: what nobody else here offers stays.
-fn within_reach(rows: Vec<Route>, unreachable: &BTreeSet<NodeId>) -> Vec<Route> {
+fn within_reach(rows: Vec<Route>, without: &BTreeSet<NodeId>) -> Vec<Route> {
     let reached: Vec<Route> =
-        rows.iter().filter(|row| !unreachable.contains(&row.node)).cloned().collect();
+        rows.iter().filter(|row| !without.contains(&row.node)).cloned().collect();
     if reached.is_empty() { rows } else { reached }
 }
 
@@ -82,5 +93,6 @@ fn route((id, member, offer): &(&NodeId, &Member, Service), now_s: u64) -> Route
         incarnation: member.standing.incarnation,
         no_heir: false,
         drain: member.drain.is_some_and(|drain| drain.holds_at(now_s)),
+        provisional: false,
     }
 }

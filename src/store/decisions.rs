@@ -10,6 +10,8 @@ use crate::host::{Keep, Readers};
 use crate::journal::chain::Tip;
 use crate::protocol::member::NodeId;
 use crate::protocol::membership::Membership;
+use crate::protocol::memory::Memory;
+use crate::protocol::provisional::Provisional;
 use crate::protocol::reach::Reach;
 use serde::Serialize;
 
@@ -29,30 +31,79 @@ pub struct ReachChange {
     pub tick: u64,
 }
 
-/// What changed between two ticks. Whoever is gone from the table has not come back.
-pub fn changes(
-    (before, after): (&Reach, &Reach),
-    membership: &Membership,
-    tick: u64,
-) -> Vec<ReachChange> {
+/// `provisional`: with no anchor to say so, a member is held to be dead in our own map, or no more.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Agreed {
+    /// Who.
+    pub node: NodeId,
+    /// Whether it is held to be dead.
+    pub dead: bool,
+    /// Healthy ticks in which it was agreed to be missing.
+    pub missed: u64,
+    /// Our tick.
+    pub tick: u64,
+}
+
+/// One decision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Decided {
+    /// See [`ReachChange`].
+    Reach(ReachChange),
+    /// See [`Agreed`].
+    Provisional(Agreed),
+}
+
+impl Decided {
+    fn kind(&self) -> &'static str {
+        match self {
+            Decided::Reach(_) => "reach",
+            Decided::Provisional(_) => "provisional",
+        }
+    }
+}
+
+/// What one tick of this node makes of its memory.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn<'a> {
+    /// What it held before.
+    pub before: &'a Memory,
+    /// What it holds now.
+    pub after: &'a Memory,
+    /// The table.
+    pub membership: &'a Membership,
+}
+
+/// What changed in a tick. Whoever is gone from the table has not come back.
+pub fn changes(turn: &Turn<'_>) -> Vec<Decided> {
     let routable = |node: &&NodeId| {
-        membership.member(node).is_some_and(|member| member.standing.liveness.is_routable())
+        let member = turn.membership.member(node);
+        member.is_some_and(|member| member.standing.liveness.is_routable())
     };
-    let change = |node: &NodeId, reachable: bool, silent: &Reach| ReachChange {
-        node: node.clone(),
-        reachable,
-        silent: silent.silent.get(node).copied().unwrap_or(0),
-        tick,
+    let tick = turn.after.tick;
+    let (before, after) = (&turn.before.reach, &turn.after.reach);
+    let change = |node: &NodeId, reachable: bool, silent: &Reach| {
+        let silent = silent.silent.get(node).copied().unwrap_or(0);
+        Decided::Reach(ReachChange { node: node.clone(), reachable, silent, tick })
     };
     let gone = after.unreachable.difference(&before.unreachable);
-    let back = before.unreachable.difference(&after.unreachable);
-    gone.map(|node| change(node, false, after))
-        .chain(back.filter(routable).map(|node| change(node, true, before)))
-        .collect()
+    let back = before.unreachable.difference(&after.unreachable).filter(routable);
+    let reach = gone
+        .map(|node| change(node, false, after))
+        .chain(back.map(|node| change(node, true, before)));
+
+    let (held, holds) = (&turn.before.provisional, &turn.after.provisional);
+    let agreed = |node: &NodeId, dead: bool, missed: &Provisional| {
+        let missed = missed.missed.get(node).copied().unwrap_or(0);
+        Decided::Provisional(Agreed { node: node.clone(), dead, missed, tick })
+    };
+    let dead = holds.dead.difference(&held.dead).map(|node| agreed(node, true, holds));
+    let back = held.dead.difference(&holds.dead).map(|node| agreed(node, false, held));
+    reach.chain(dead).chain(back).collect()
 }
 
 /// Commits the changes: one write, one sync. What a crash left half-written is cut off first.
-pub fn append(disk: &Disk<'_>, origin: &str, changes: &[ReachChange]) -> Result<(), Failure> {
+pub fn append(disk: &Disk<'_>, origin: &str, changes: &[Decided]) -> Result<(), Failure> {
     if changes.is_empty() {
         return Ok(());
     }
@@ -69,7 +120,7 @@ pub fn append(disk: &Disk<'_>, origin: &str, changes: &[ReachChange]) -> Result<
     let now_s = disk.host.clock().wall_ms / 1_000;
     for change in changes {
         let payload = serde_json::to_value(change).unwrap_or_default().to_string();
-        let raw = Draft::local("reach", payload).line(&tip, now_s).render().into_bytes();
+        let raw = Draft::local(change.kind(), payload).line(&tip, now_s).render().into_bytes();
         tip.accept(&raw).map_err(|error| Failure::failed(error.to_string()))?;
         bytes.extend_from_slice(&raw);
         bytes.push(b'\n');

@@ -1,7 +1,7 @@
 //! `federated-routes.txt`: the map a gateway reads.
 //!
 //! `# crowny-fed routes v1`, `# origin= generation= size= root=` of the last change, rows
-//! `service|node|url|weight=N|alive|inc=N[|drain][|no-heir]`, `# end <count>`. A reader that finds no end
+//! `service|node|url|weight=N|alive|inc=N[|drain][|provisional][|no-heir]`, `# end <count>`. A reader that finds no end
 //! line holds half a file.
 
 use crate::journal::merkle::Hash;
@@ -28,7 +28,7 @@ pub fn render_rows(routes: &[Route]) -> String {
     let mut text = String::new();
     for route in routes {
         text.push_str(&format!(
-            "{}|{}|{}|weight={}|{}|inc={}{}{}\n",
+            "{}|{}|{}|weight={}|{}|inc={}{}{}{}\n",
             route.service,
             route.node,
             route.url,
@@ -36,6 +36,7 @@ pub fn render_rows(routes: &[Route]) -> String {
             route.liveness.word(),
             route.incarnation.value(),
             if route.drain { "|drain" } else { "" },
+            if route.provisional { "|provisional" } else { "" },
             if route.no_heir { "|no-heir" } else { "" },
         ));
     }

@@ -16,7 +16,7 @@ use crowny_fed::journal::replay::Fold;
 use crowny_fed::journal::snapshot::Snapshot;
 use crowny_fed::protocol::member::NodeId;
 use crowny_fed::protocol::memory::Memory;
-use crowny_fed::protocol::route::routes;
+use crowny_fed::protocol::route::{Local, routes};
 use crowny_fed::store::identity::Identity;
 use crowny_fed::store::invites::Open;
 use crowny_fed::store::shared_keys::unhex;
@@ -162,7 +162,7 @@ fn the_map_is_that_of_the_journal() {
     let (generation, rows) = split(&map).expect("a whole map");
     assert_eq!(
         rows,
-        render_rows(&routes(&journal.fold.membership, &BTreeSet::new(), journal.tip.ts))
+        render_rows(&routes(&journal.fold.membership, &Local::default(), journal.tip.ts))
     );
     let size = map.split(" size=").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
     let (origin, root) = (identity().origin, journal.root_at(size));

@@ -4,6 +4,7 @@ use crowny_fed::cycle::tick::Report;
 use crowny_fed::journal::record::{Record, VerdictRecord};
 use crowny_fed::protocol::blind::Pulse;
 use crowny_fed::protocol::member::{Liveness, NodeId};
+use crowny_fed::store::decisions::Decided;
 
 /// One journal line, for people.
 pub fn record(record: &Record) -> String {
@@ -67,9 +68,14 @@ pub fn noticed(id: &NodeId, report: &Report) -> Vec<String> {
     }
     let held = report.decision.held.iter();
     told.extend(held.map(|subject| format!("{id}: the cap holds {subject}")));
-    told.extend(report.reach.iter().map(|change| {
-        let how = if change.reachable { "reaches" } else { "does without" };
-        format!("{id}: {how} {}", change.node)
+    told.extend(report.decided.iter().map(|decided| {
+        let (how, node) = match decided {
+            Decided::Reach(change) if change.reachable => ("reaches", &change.node),
+            Decided::Reach(change) => ("does without", &change.node),
+            Decided::Provisional(agreed) if agreed.dead => ("agrees to be dead:", &agreed.node),
+            Decided::Provisional(agreed) => ("holds dead no more:", &agreed.node),
+        };
+        format!("{id}: {how} {node}")
     }));
     let vain = report.warnings.iter().filter(|warning| warning.contains("in vain"));
     told.extend(vain.map(|warning| format!("{id}: {warning}")));

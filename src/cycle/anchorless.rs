@@ -1,0 +1,122 @@
+//! A tick without an anchor: what the other members say of themselves and of each other.
+//!
+//! Each member that can be asked shows what it said in isolation and the observation of its last
+//! tick, both signed. Here the first makes a table for this node's own use, the second goes to the
+//! rules in `protocol::provisional`; nothing of either is written for anybody else.
+
+use super::admission::authenticate;
+use super::observing;
+use super::server::Server;
+use super::sync::{anchor_urls, targets};
+use crate::auth::envelope;
+use crate::auth::keys;
+use crate::config::Config;
+use crate::journal::replay::Fold;
+use crate::journal::statement::{Observe, Saw};
+use crate::protocol::hearsay;
+use crate::protocol::member::NodeId;
+use crate::protocol::membership::Membership;
+use crate::protocol::memory::Memory;
+use crate::protocol::provisional::Word;
+use crate::store::disk::Disk;
+use crate::store::identity::Identity;
+use crate::wire::call::{Answer, Call};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Largest answer of one member that is read: some words and one observation.
+const ANSWER_BYTES_MAX: usize = 128 * 1024;
+
+/// What a tick without an anchor goes by.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Anchorless {
+    /// What the members that answered tell of their own ticks.
+    pub(super) words: BTreeMap<NodeId, Word>,
+    /// The journal's meaning with what members said in isolation.
+    pub(super) fold: Fold,
+    /// Who said something.
+    pub(super) speaking: BTreeSet<NodeId>,
+}
+
+/// Who asks, and what it holds.
+#[derive(Clone, Copy)]
+pub(super) struct Asking<'a> {
+    pub(super) disk: &'a Disk<'a>,
+    pub(super) config: &'a Config,
+    pub(super) identity: &'a Identity,
+    pub(super) fold: &'a Fold,
+}
+
+/// Asks these members.
+pub(super) fn gather(
+    asking: Asking<'_>,
+    whom: &[NodeId],
+    (memory, until_boot_ms): (&mut Memory, u64),
+) -> Anchorless {
+    let Asking { disk, config, identity, fold } = asking;
+    let targets = targets(config, &anchor_urls(identity, fold));
+    let servers: Vec<(&NodeId, Server<'_>)> = whom
+        .iter()
+        .filter_map(|id| {
+            let url = fold.membership.member(id)?.urls.first()?;
+            Some((id, Server::named(disk.host, url).ok()?.only(targets).until(until_boot_ms)))
+        })
+        .collect();
+    let calls: Vec<Call> =
+        servers.iter().map(|(_, server)| server.call("/sync?branch", ANSWER_BYTES_MAX)).collect();
+    let until = until_boot_ms.min(disk.host.clock().boot_ms + config.profile.timeout_ms);
+    let answers = disk.host.dial(&calls, until);
+    let mut gathered = Anchorless { fold: fold.clone(), ..Anchorless::default() };
+    for ((id, server), answer) in servers.iter().zip(answers) {
+        let Some((lines, told)) = parted(server, answer) else { continue };
+        gathered.take(&lines, &identity.origin);
+        let Some(observe) = observed(asking, (id, &told)) else { continue };
+        if hearsay::note(memory, id, (observe.ts, observe.tick)) {
+            gathered.words.insert((*id).clone(), word(&observe, &fold.membership));
+        }
+    }
+    gathered
+}
+
+impl Anchorless {
+    /// What a member said, each line for itself: whoever signed it speaks, whoever handed it over.
+    fn take(&mut self, lines: &[u8], origin: &str) {
+        let _ = (lines, origin);
+    }
+}
+
+/// The lines and, after the blank line, the observation.
+fn parted(server: &Server<'_>, answer: Answer) -> Option<(Vec<u8>, Vec<u8>)> {
+    let body = server.whole("/sync?branch", answer).ok()?;
+    let end = match body.first() {
+        Some(b'\n') => Some(0),
+        _ => body.windows(2).position(|pair| pair == b"\n\n").map(|at| at + 1),
+    };
+    let end = end.unwrap_or(body.len());
+    let told = body.get(end + 1..).unwrap_or_default().to_vec();
+    Some((body[..end].to_vec(), told))
+}
+
+/// The member's own observation, by a key that anybody can check.
+fn observed(asking: Asking<'_>, (id, told): (&NodeId, &[u8])) -> Option<Observe> {
+    let envelope = envelope::parse(told.trim_ascii_end()).ok()?;
+    let node = NodeId::parse(&envelope.node).ok().filter(|node| node == id)?;
+    let now_s = asking.disk.host.clock().wall_ms / 1_000;
+    let key = authenticate((asking.disk, asking.fold), (observing::KIND, &envelope, &node), now_s);
+    key.ok().filter(|key| key.alg == keys::ED25519)?;
+    envelope.agrees(&asking.identity.origin).ok()?;
+    observing::read(told.trim_ascii_end())
+}
+
+/// What counts of it: an answer at once, a miss only at the incarnation that we know.
+fn word(observe: &Observe, membership: &Membership) -> Word {
+    let mut word = Word::default();
+    for sighting in &observe.seen {
+        let held = membership.member(&sighting.node).map(|member| member.standing.incarnation);
+        if sighting.saw == Saw::Answered {
+            word.answered.insert(sighting.node.clone());
+        } else if held == Some(sighting.inc) {
+            word.missed.insert(sighting.node.clone());
+        }
+    }
+    word
+}
