@@ -66,6 +66,12 @@ fn changes(report: &Report, dry_run: bool) -> String {
             verdict.rule.name()
         ));
     }
+    if report.merged > 0 {
+        text.push_str(&format!(
+            "lines of branch.ndjson that the journal holds now: {}\n",
+            report.merged
+        ));
+    }
     for change in &report.reach {
         let (node, silent) = (&change.node, change.silent);
         text.push_str(&match change.reachable {

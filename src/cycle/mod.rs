@@ -6,6 +6,9 @@
 pub mod admission;
 pub mod against;
 mod agents;
+mod branching;
+mod claiming;
+mod delivering;
 pub mod enrolment;
 mod follow;
 pub mod fork;
@@ -14,6 +17,7 @@ mod hearsay;
 pub mod helping;
 pub mod joining;
 mod judging;
+pub mod merging;
 pub mod observing;
 pub mod peers;
 pub mod plan;

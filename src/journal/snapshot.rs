@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 /// Raised whenever the fold's meaning or form changes: older snapshots then replay in full.
-pub const FOLD_VERSION: u64 = 2;
+pub const FOLD_VERSION: u64 = 3;
 
 /// The contents of `snapshot.json`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

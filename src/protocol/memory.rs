@@ -56,6 +56,9 @@ pub struct Memory {
     /// On a node: ticks in a row in which no anchor answered.
     #[serde(default)]
     pub anchor_away: u64,
+    /// On a node: how many lines of its branch the anchor refused, and the last of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch_refused: Option<String>,
 }
 
 /// What is known against one suspect.

@@ -1,12 +1,15 @@
 //! What `/sync` sends: the published lines after a place, in pages that cost the same at any size.
 
+use super::branch::Branch;
 use super::disk::Disk;
 use super::index;
 use super::scan::{self, Start};
 use super::tree;
 use super::view::Published;
+use crate::auth::mac::HMAC_SHA256;
 use crate::error::Failure;
 use crate::host::Span;
+use crate::journal::branch::{Twig, stored};
 use crate::journal::chain::{Tip, origin_hash};
 use crate::journal::locator::Place;
 use crate::journal::merkle::Hash;
@@ -31,6 +34,15 @@ pub fn leaf(disk: &Disk<'_>, size: u64, seq: u64) -> Result<Option<Hash>, Failur
         return Ok(None);
     };
     Ok(tree::read_tile(disk, tile)?.get((seq % TILE_WIDTH) as usize).copied())
+}
+
+/// What `/sync?branch` sends: the lines that wait for an anchor, as they stand. Those that are signed
+/// with a key shared with the anchor are nobody else's to check.
+pub fn branch(disk: &Disk<'_>) -> Result<Vec<u8>, Failure> {
+    let branch = Branch::load(disk)?;
+    let shared =
+        |twig: &&Twig| twig.line.author.as_ref().is_some_and(|author| author.alg == HMAC_SHA256);
+    Ok(stored(branch.lines().filter(|twig| !shared(twig))))
 }
 
 /// The page after the first `from` lines, with at most `most` bytes of lines.
