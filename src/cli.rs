@@ -130,6 +130,8 @@ pub enum Verb {
     Verify(Verify),
     /// Fetch what this member's journal lacks, from the anchor or any member, and check it.
     Sync(Sync),
+    /// Bring what this member said while no anchor answered to the one that does.
+    Merge(Reading),
     /// The signed checkpoint.
     Root(Reading),
     /// An inclusion proof that verifies offline, or the check of one.

@@ -127,6 +127,11 @@ impl Layout {
         self.dir.join("decisions.before.ndjson")
     }
 
+    /// What was said while no anchor answered.
+    pub fn branch(&self) -> PathBuf {
+        self.dir.join("branch.ndjson")
+    }
+
     /// The last signed observation of one member.
     pub fn observation(&self, node: &str) -> PathBuf {
         self.dir.join("observations").join(format!("{node}.json"))

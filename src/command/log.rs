@@ -43,7 +43,11 @@ fn as_text(placed: &Placed) -> String {
 }
 
 pub(super) fn told(placed: &Placed) -> String {
-    match Record::of(&placed.line) {
+    said(Record::of(&placed.line))
+}
+
+fn said(record: Record) -> String {
+    match record {
         Record::Genesis(genesis) => format!("{} founded by {}", genesis.origin, genesis.anchor),
         Record::Enroll(enroll) => format!("{}: {} key enrolled", enroll.node, enroll.alg),
         Record::Register(register) => {
@@ -103,6 +107,13 @@ pub(super) fn told(placed: &Placed) -> String {
                 heirs.concat()
             )
         }
+        Record::Merge(merge) => format!(
+            "{}: brought {} lines that were said after line {}",
+            merge.node,
+            merge.count,
+            merge.fork.saturating_sub(1)
+        ),
+        Record::Merged(merged) => format!("{}, from a branch", said(merged.said)),
         Record::Unknown => "not understood by this version".to_owned(),
     }
 }

@@ -11,6 +11,7 @@ mod init;
 mod invite;
 mod join;
 mod log;
+mod merge;
 mod print;
 mod probe;
 mod progress;
@@ -81,6 +82,7 @@ fn dispatch(cli: &Cli) -> Ending {
         Verb::Verify(verify) if verify.against.is_some() => verify::run(&plain()?, verify),
         Verb::Verify(verify) => verify::run(&look()?, verify),
         Verb::Sync(typed) => sync::run(&plain()?, typed),
+        Verb::Merge(reading) => merge::run(&plain()?, reading.json),
         Verb::Root(reading) => root::run(&look()?, reading.json),
         Verb::Proof(proof) => proof::run(common, proof),
         Verb::Simulate(typed) => simulate::run(typed),

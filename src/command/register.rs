@@ -4,7 +4,7 @@ use super::context::Context;
 use super::{Ending, print};
 use crate::cli::{Drain, Reach, Register};
 use crate::config::duration_ms;
-use crate::cycle::speaking::{Offer, Word, say};
+use crate::cycle::speaking::{Offer, Said, Word, say};
 use crate::error::{Failure, Kind};
 use crate::protocol::registration::parse_url;
 use crate::protocol::service::Service;
@@ -49,9 +49,14 @@ pub(super) fn offer(urls: &[String], services: &[String]) -> Result<Offer, Failu
 }
 
 fn speak(context: &Context, word: &Word, done: &str) -> Ending {
-    let accepted = say(&context.host, &context.config, word)?;
+    let said = say(&context.host, &context.config, word)?;
     if !context.common.quiet {
-        print::out(&format!("{done}: line {}\n", accepted.seq))?;
+        print::out(&match said {
+            Said::Accepted(accepted) => format!("{done}: line {}\n", accepted.seq),
+            Said::Kept { line, why } => format!(
+                "no anchor answers ({why}): kept as line {line} of branch.ndjson, merged when it is back\n"
+            ),
+        })?;
     }
     Ok(None)
 }

@@ -1,5 +1,6 @@
 //! `status`: who is alive, how old that is, and what is wrong.
 
+mod branch;
 mod witnesses;
 
 use super::context::Context;
@@ -92,6 +93,12 @@ fn troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
                 memory.anchor_away
             ));
         }
+        troubles.extend(memory.provisional.dead.iter().map(|id| {
+            format!("provisional: {id} is missed by those who can be asked, and left out of this node's map until an anchor answers")
+        }));
+        troubles.extend(memory.provisional.doubted.iter().map(|id| {
+            format!("provisional: {id} is doubted, with no anchor to judge; its rows are marked")
+        }));
         troubles.extend(memory.reach.unreachable.iter().map(|id| {
             format!("unreachable-here: {id} does not answer this node and is left out of its map")
         }));
@@ -99,6 +106,7 @@ fn troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
     troubles.extend(suspects(context, facts));
     troubles.extend(roster_troubles(context));
     troubles.extend(journal_troubles(context, facts));
+    troubles.extend(branch::troubles(context, facts.view.as_ref()));
     let newer = facts.view.as_ref().map_or(0, |view| view.fold.not_understood);
     if newer > 0 {
         troubles.push(format!("upgrade needed: {newer} lines were written by a newer version"));
@@ -199,7 +207,10 @@ fn as_value(context: &Context, facts: &Facts<'_>) -> Value {
         "health": facts.memory.as_ref().map(|memory| memory.health),
         "blind_ticks": facts.memory.as_ref().map(|memory| memory.blind_ticks),
         "anchor_away_ticks": facts.memory.as_ref().map(|memory| memory.anchor_away),
+        "provisional": facts.memory.as_ref().map(|memory| &memory.provisional),
         "unreachable_here": facts.memory.as_ref().map(|memory| &memory.reach.unreachable),
+        "branch": branch::waiting(context),
+        "conflicts": facts.view.as_ref().map(branch::conflicts),
         "troubles": troubles(context, facts),
         "witnesses": facts.view.as_ref().map(|view| witnesses::value(context, view)),
         "members": members(facts),

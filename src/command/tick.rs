@@ -68,6 +68,12 @@ fn changes(report: &Report, dry_run: bool) -> String {
         ));
     }
     report.decided.iter().for_each(|decided| text.push_str(&format!("{would}{}\n", told(decided))));
+    if report.merged > 0 {
+        text.push_str(&format!(
+            "lines of branch.ndjson that the journal holds now: {}\n",
+            report.merged
+        ));
+    }
     for held in &report.decision.held {
         text.push_str(&format!(
             "{would}{held} is due to be declared dead, held back by the cap of this tick\n"

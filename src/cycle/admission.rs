@@ -4,9 +4,11 @@
 //! signature under the append lock, so that of 64 copies at once one makes the line and 63 meet its
 //! nonce.
 
+mod merging;
 mod rules;
 
-pub(super) use rules::refutation;
+pub use merging::{Brought, Fate, KIND as MERGE, merge};
+pub(super) use rules::{check_announced, refutation};
 
 use super::handover;
 use super::publish;

@@ -11,6 +11,10 @@ use super::sync::{anchor_urls, targets};
 use crate::auth::envelope;
 use crate::auth::keys;
 use crate::config::Config;
+use crate::journal::branch::{self, Run};
+use crate::journal::chain::{Tip, origin_hash};
+use crate::journal::merged::Merged;
+use crate::journal::record::Record;
 use crate::journal::replay::Fold;
 use crate::journal::statement::{Observe, Saw};
 use crate::protocol::hearsay;
@@ -19,6 +23,7 @@ use crate::protocol::membership::Membership;
 use crate::protocol::memory::Memory;
 use crate::protocol::provisional::Word;
 use crate::store::disk::Disk;
+use crate::store::draft::Draft;
 use crate::store::identity::Identity;
 use crate::wire::call::{Answer, Call};
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +73,7 @@ pub(super) fn gather(
     let mut gathered = Anchorless { fold: fold.clone(), ..Anchorless::default() };
     for ((id, server), answer) in servers.iter().zip(answers) {
         let Some((lines, told)) = parted(server, answer) else { continue };
-        gathered.take(&lines, &identity.origin);
+        gathered.take(&lines, (&identity.origin, disk.host.clock().wall_ms / 1_000));
         let Some(observe) = observed(asking, (id, &told)) else { continue };
         if hearsay::note(memory, id, (observe.ts, observe.tick)) {
             gathered.words.insert((*id).clone(), word(&observe, &fold.membership));
@@ -79,9 +84,33 @@ pub(super) fn gather(
 
 impl Anchorless {
     /// What a member said, each line for itself: whoever signed it speaks, whoever handed it over.
-    fn take(&mut self, lines: &[u8], origin: &str) {
-        let _ = (lines, origin);
+    fn take(&mut self, lines: &[u8], (origin, now_s): (&str, u64)) {
+        let said = branch::parse(lines).0.into_iter().flat_map(Run::into_lines);
+        for merged in said.filter_map(|twig| Merged::of(twig.line)) {
+            if self.fold.holds(&merged).is_some() || !is_of(&merged, origin) {
+                continue;
+            }
+            let node = merged.node().cloned();
+            // As the anchor will write it; the hash before it is nobody's business here.
+            let tip = Tip { size: self.fold.lines, head: origin_hash(origin), ts: now_s };
+            let line = Draft::from(Record::Merged(Box::new(merged))).line(&tip, now_s);
+            if self.fold.check_author(&line) == Ok(true) {
+                self.fold.apply(&line);
+                self.speaking.extend(node);
+            }
+        }
     }
+}
+
+/// Whether it was said for this federation.
+fn is_of(merged: &Merged, origin: &str) -> bool {
+    let said = match &merged.said {
+        Record::Register(register) => &register.origin,
+        Record::Leave(leave) => &leave.origin,
+        Record::Drain(drain) => &drain.origin,
+        _ => return false,
+    };
+    said == origin
 }
 
 /// The lines and, after the blank line, the observation.

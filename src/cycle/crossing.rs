@@ -34,8 +34,6 @@ pub(super) struct Crossing {
     common: u64,
     /// Their length in bytes.
     bytes: u64,
-    /// Who showed it.
-    url: String,
 }
 
 /// Whether a note could be by a log key of ours that we do not know yet: it names our origin.
@@ -61,8 +59,7 @@ pub(super) fn shown_by(
         let Some(log) = later(&theirs, held) else { continue };
         if is_signed(log, &theirs, &end) {
             let Some(succession) = log.succession.clone() else { return Ok(None) };
-            let (epoch, url) = (log.epoch, server.url.clone());
-            return Ok(Some(Crossing { succession, epoch, common, bytes, url }));
+            return Ok(Some(Crossing { succession, epoch: log.epoch, common, bytes }));
         }
     }
     Ok(None)
@@ -90,10 +87,10 @@ fn is_signed(log: &LogKeys, theirs: &Prefix, end: &End) -> bool {
 
 /// Cuts our journal where the epochs part; the append lock is held. Returns what was done, in words.
 pub(super) fn cut(disk: &Disk<'_>, crossing: &Crossing) -> Result<String, Failure> {
-    let Crossing { succession, epoch, common, bytes, url } = crossing;
+    let Crossing { succession, epoch, common, bytes } = crossing;
     let kept = cut::begin(disk, &Cut { size: *common, bytes: *bytes })?;
     Ok(format!(
-        "{url}: {} serialises in epoch {epoch}, which began before our last lines: ours after the first {common} are kept in {kept}, and what members signed among them is merged again",
+        "{} serialises in epoch {epoch}, which began before our last lines: ours after the first {common} are kept in {kept}, and what members signed among them is merged again",
         succession.anchor
     ))
 }

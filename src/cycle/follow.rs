@@ -5,6 +5,7 @@
 
 use super::anchorless::{self, Anchorless, Asking};
 use super::helping::below;
+use super::merging::{self, Merging};
 use super::observing::{self, Told};
 use super::peers;
 use super::plan::{Of, Plan, plan, whom};
@@ -13,7 +14,7 @@ use super::rounds::{PATIENCE, take_lock};
 use super::speaking::adopt_named_key;
 use super::sync::{self, Synced, anchor_urls};
 use super::tick::{Loaded, Report, anchor_tick, beginning, busy, load, save_memory};
-use super::{handover, publish, refuting};
+use super::{branching, claiming, handover, publish, refuting};
 use crate::config::{self, Config};
 use crate::error::Failure;
 use crate::journal::replay::Fold;
@@ -48,22 +49,14 @@ pub(super) fn tick(
     let deadline_ms = config.profile.deadline_ms();
     let mend = if dry_run { Mend::No } else { Mend::Yes };
     let Loaded { ledger, memory, warnings } = load(disk, identity, mend)?;
-    let (pulse, memory) = memory.open(&beginning(&began), config.profile.interval_ms);
+    let (pulse, mut memory) = memory.open(&beginning(&began), config.profile.interval_ms);
     drop(ledger);
     let synced = match dry_run {
-        true => Synced::default(),
+        true => Merging::default(),
         // Half of the time at most, so that probing and publishing have theirs.
-        false => sync::run(
-            disk,
-            config,
-            &sync::Run {
-                until_boot_ms: began.boot_ms + deadline_ms / 2,
-                turn: memory.tick,
-                from: &[],
-                progress: &|_, _| {},
-            },
-        )?,
+        false => bring_home(disk, config, (&mut memory, began.boot_ms + deadline_ms / 2))?,
     };
+    let Merging { synced, merged, conflicts, refused, trouble, .. } = synced;
     // The log key may have changed with what was fetched.
     let identity = Identity::require(&disk)?;
     let view = View::open(disk).map_err(|failure| never_synced(failure, &synced))?;
@@ -80,7 +73,6 @@ pub(super) fn tick(
     }
     let until_boot_ms = began.boot_ms + deadline_ms / 4 * 3;
     let before = memory.clone();
-    let mut memory = memory;
     let agents =
         whom(&view.fold.membership, &identity.id, (&mut memory, &config.profile), &mut |bound| {
             below(disk.host, bound)
@@ -97,6 +89,10 @@ pub(super) fn tick(
         pulse,
     };
     let refuted = if dry_run { None } else { node.refute(&synced, until_boot_ms)? };
+    let claimed = match dry_run || !synced.anchor_answered {
+        true => None,
+        false => claiming::claim(&disk, &view.fold, until_boot_ms)?,
+    };
     let looked = node.look(&agents, until_boot_ms)?;
     if !dry_run && !synced.anchor_answered {
         away = Some(node.listen(&looked, began.boot_ms + deadline_ms / 8 * 7));
@@ -106,14 +102,30 @@ pub(super) fn tick(
     node.judge(&looked, refuted.is_some());
     let turn = Turn { before: &before, after: &node.memory, membership: &node.fold.membership };
     let decided = decisions::changes(&turn);
-    let trouble = refuted.into_iter().filter(|told| !told.is_empty()).collect();
-    let mut report = node.report(looked, [warnings, synced.warnings.clone(), trouble].concat());
+    let own = refuted.into_iter().chain(claimed).filter(|told| !told.is_empty());
+    let own: Vec<String> = conflicts.into_iter().chain(refused).chain(trouble).chain(own).collect();
+    let mut report = node.report(looked, [warnings, synced.warnings.clone(), own].concat());
+    report.merged = merged;
     if !dry_run {
         node.tell(&synced, &mut report, began.boot_ms + deadline_ms);
         node.publish(&mut report, &decided)?;
     }
     report.decided = decided;
     Ok(report)
+}
+
+/// Fetches what is new, and brings what was said meanwhile to an anchor that answers.
+fn bring_home(
+    disk: Disk<'_>,
+    config: &Config,
+    (memory, until_boot_ms): (&mut Memory, u64),
+) -> Result<Merging, Failure> {
+    let run = sync::Run { until_boot_ms, turn: memory.tick, from: &[], progress: &|_, _| {} };
+    let synced = sync::run(disk, config, &run)?;
+    let refused = memory.branch_refused.take();
+    let (merging, refused) = merging::in_tick(disk, config, (synced, &run), refused.as_deref())?;
+    memory.branch_refused = refused;
+    Ok(merging)
 }
 
 fn never_synced(failure: Failure, synced: &Synced) -> Failure {
@@ -240,14 +252,38 @@ impl Node<'_> {
         }
     }
 
-    /// Answers what the journal holds against us, where nobody told us to our face.
+    /// Answers what the journal holds against us, where nobody told us to our face. With no anchor
+    /// there the answer waits in the branch, once for each number we are accused at.
     fn refute(&mut self, synced: &Synced, until_boot_ms: u64) -> Result<Option<String>, Failure> {
         let fold = &self.view.fold;
+        let own = fold.membership.member(&self.identity.id);
+        let accused = own.map(|member| member.standing.incarnation).unwrap_or_default();
+        if !synced.anchor_answered && branching::waits_above(&self.disk, self.identity, accused)? {
+            return Ok(None);
+        }
         let refuted = refuting::in_own_tick(&self.disk, self.identity, &fold.membership)?;
-        let Some(envelope) = refuted.filter(|_| synced.anchor_answered) else { return Ok(None) };
+        let Some(envelope) = refuted else { return Ok(None) };
         let anchors = anchor_urls(self.identity, fold);
         let body = envelope.render();
-        observing::post(&self.disk, ("register", body.as_bytes()), (&anchors, until_boot_ms))
+        let told = match synced.anchor_answered {
+            true => {
+                let whom = (anchors.as_slice(), until_boot_ms);
+                observing::post(&self.disk, ("register", body.as_bytes()), whom)?
+            }
+            false => None,
+        };
+        if told.is_some() || branching::waits_above(&self.disk, self.identity, accused)? {
+            return Ok(told);
+        }
+        let kept = branching::keep(&self.disk, self.config, ("register", &envelope));
+        Ok(Some(match kept {
+            Ok(line) => format!(
+                "this node is doubted, and no anchor answers: its refutation is kept as line {line} of branch.ndjson"
+            ),
+            Err(failure) => {
+                format!("this node is doubted and cannot say that it lives: {}", failure.message)
+            }
+        }))
     }
 
     fn report(&self, looked: Looked, warnings: Vec<String>) -> Report {
@@ -269,6 +305,7 @@ impl Node<'_> {
             changes: Vec::new(),
             refuted: Vec::new(),
             decided: Vec::new(),
+            merged: 0,
             rejected: plan.roster.rejected,
             without_roster: plan.without_roster,
             warnings: [warnings, plan.warnings].concat(),

@@ -1,8 +1,9 @@
 //! Joining: an invitation is burned, the node registers, and its first sync proves its own line.
 
 use super::admission::Accepted;
+use super::delivering::{Letter, accepted, post};
 use super::founding::{hex_chance, make_key};
-use super::speaking::{Offer, Word, accepted, one_at_a_time, post, say};
+use super::speaking::{Offer, Said, Word, one_at_a_time, say};
 use super::sync;
 use super::tick::{beginning, save_memory};
 use crate::auth::envelope::Envelope;
@@ -67,7 +68,14 @@ pub fn join(
         let now = host.clock();
         save_memory(&disk, &Memory::fresh(&beginning(&now)))?;
     }
-    let accepted = say(host, config, &Word::Register(offer.clone()))?;
+    let accepted = match say(host, config, &Word::Register(offer.clone()))? {
+        Said::Accepted(accepted) => accepted,
+        Said::Kept { why, .. } => {
+            let why = format!("enrolled, but no anchor answers now: {why}");
+            return Err(Failure::failed(why)
+                .hint("the registration waits in branch.ndjson, and the next ticks bring it"));
+        }
+    };
     disk.remove(&disk.layout.key("enrolment-nonce"))?;
     first_sync(&disk, config, &accepted).map_err(|failure| match failure.kind {
         Kind::Integrity => failure,
@@ -129,7 +137,8 @@ fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<Incarn
         sig: Some(keys::encode_sig(&*mac::mac(&*bootstrap, &[&signed]))),
         proof,
     };
-    let answer = post(disk.host, (&identity.anchors, "enroll", &envelope))?;
+    let letter = Letter::word(disk.host, "enroll", &envelope);
+    let answer = post(disk.host, &identity.anchors, &letter)?;
     let accepted = accepted(answer, identity)?;
     if invite.alg == mac::HMAC_SHA256 {
         let shared = mac::node_key(&bootstrap, &nonce);

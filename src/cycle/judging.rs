@@ -101,6 +101,7 @@ pub(super) fn judge(
         changes,
         refuted: back,
         decided: Vec::new(),
+        merged: 0,
         rejected: plan.roster.rejected,
         without_roster: plan.without_roster,
         warnings,

@@ -1,6 +1,8 @@
 //! A member's word about itself, signed with its own key.
 
 use super::admission::{self, Accepted};
+use super::branching;
+use super::delivering::{Letter, Undelivered, accepted, post};
 use super::founding::{hex_chance, make_key};
 use super::rounds::{PATIENCE, take_lock};
 use super::sync;
@@ -10,26 +12,18 @@ use crate::auth::{keys, mac, pae};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
 use crate::host::{Host, Keep, Lock, Readers};
-use crate::journal::checkpoint::open_checkpoint;
+use crate::journal::keyring::KeyRecord;
 use crate::journal::record::{Drain, Leave, Record, Register, Rotate};
 use crate::journal::statement::{INBOUND, OUTBOUND};
-use crate::protocol::registration::parse_url;
 use crate::protocol::service::Service;
+use crate::store::branch::Branch;
 use crate::store::disk::Disk;
 use crate::store::identity::{Identity, load_key};
 use crate::store::shared_keys::unhex;
 use crate::store::view::View;
-use crate::wire::call::{Call, Extent, Method, Read, Targets};
 use ed25519_dalek::SigningKey;
-use serde_json::Value;
 use std::collections::BTreeMap;
-use std::time::Duration;
 use zeroize::Zeroizing;
-
-/// The time one request to the anchor may take, in milliseconds.
-const ASK_MS: u64 = 10_000;
-/// Largest answer read.
-const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// What a member says of itself when it registers.
 #[derive(Clone, Debug, Default)]
@@ -60,14 +54,30 @@ pub enum Word {
     RotateKey,
 }
 
-/// Signs and delivers one word.
-pub fn say(host: &dyn Host, config: &Config, word: &Word) -> Result<Accepted, Failure> {
+/// What became of a word.
+#[derive(Clone, Debug)]
+pub enum Said {
+    /// It is in the journal.
+    Accepted(Accepted),
+    /// No anchor answered: it waits in the branch.
+    Kept {
+        /// Lines in `branch.ndjson` now; it is the last.
+        line: usize,
+        /// What came of asking.
+        why: String,
+    },
+}
+
+/// Signs and delivers one word. With no anchor there it is kept in the branch, but for a change of
+/// keys: in which order two keys held, only the anchor can say.
+pub fn say(host: &dyn Host, config: &Config, word: &Word) -> Result<Said, Failure> {
     let disk = Disk { host, layout: &config.layout };
     Identity::require(&disk)?;
     let _one_word = one_at_a_time(&disk)?;
     // Read under the lock: another word may have raised the incarnation meanwhile.
     let mut identity = Identity::require(&disk)?;
     adopt_named_key(&disk, &identity)?;
+    let before = identity.clone();
     let signer = Signer::load(&disk, &identity)?;
     let claims = Claims::now(&disk)?;
     let record = match word {
@@ -80,24 +90,36 @@ pub fn say(host: &dyn Host, config: &Config, word: &Word) -> Result<Accepted, Fa
             mode: signer.mode().to_owned(),
             incarnation: identity.incarnation,
         }),
-        Word::Drain { on, for_s } => Record::Drain(Drain {
-            origin: identity.origin.clone(),
-            node: identity.id.clone(),
-            nonce: claims.nonce.clone(),
-            ts: claims.ts,
-            mode: signer.mode().to_owned(),
-            on: *on,
-            until: for_s.map(|seconds| claims.ts + seconds),
-        }),
+        Word::Drain { on, for_s } => {
+            drain(&disk, &mut identity, (*on, *for_s), (&claims, signer.mode()))?
+        }
         Word::RotateKey => rotate(&disk, &identity, (&claims, signer.mode()))?,
     };
     let kind = record.kind();
     let envelope = signer.seal(&identity, claims, (kind, record.payload()));
-    let accepted = deliver(host, config, &identity, (kind, &envelope))?;
+    // What may not be said must not be said again with every later word; the number is used up.
+    let unsaid = || Identity { incarnation: identity.incarnation, ..before.clone() }.store(&disk);
+    let accepted = match deliver(host, config, &identity, (kind, &envelope)) {
+        Ok(accepted) => accepted,
+        Err(Undelivered::Away(why)) if branching::may_wait(kind) => {
+            let kept = branching::keep(&disk, config, (kind, &envelope));
+            let line = kept.map_err(|failure| unsaid().err().unwrap_or(failure));
+            let told = |failure: Failure| Failure {
+                message: format!("no anchor answered: {why}; nor can it wait: {}", failure.message),
+                ..failure
+            };
+            return Ok(Said::Kept { line: line.map_err(told)?, why });
+        }
+        Err(Undelivered::Refused(400 | 403, failure)) => {
+            unsaid()?;
+            return Err(failure);
+        }
+        Err(undelivered) => return Err(undelivered.into()),
+    };
     if matches!(word, Word::RotateKey) {
         change_keys(&disk, config, &identity)?;
     }
-    Ok(accepted)
+    Ok(Said::Accepted(accepted))
 }
 
 pub(super) fn one_at_a_time(disk: &Disk<'_>) -> Result<Lock, Failure> {
@@ -160,6 +182,15 @@ impl Signer {
         }
     }
 
+    /// Whether this is the key that the journal tells of.
+    pub(super) fn is(&self, record: &KeyRecord) -> bool {
+        let public = match self {
+            Signer::Ed25519(key) => Some(keys::render_public(&key.verifying_key())),
+            Signer::Shared(_) => None,
+        };
+        record.alg == self.mode() && record.key == public
+    }
+
     pub(super) fn sign(&self, message: &[u8]) -> String {
         match self {
             Signer::Ed25519(key) => keys::sign(key, message),
@@ -188,6 +219,27 @@ fn register(
     Ok(registration(identity, (claims, mode)))
 }
 
+/// Raised like a registration: of two drains the later one must count, whichever is merged first.
+fn drain(
+    disk: &Disk<'_>,
+    identity: &mut Identity,
+    (on, for_s): (bool, Option<u64>),
+    (claims, mode): (&Claims, &str),
+) -> Result<Record, Failure> {
+    identity.incarnation = identity.incarnation.raised();
+    identity.store(disk)?;
+    Ok(Record::Drain(Drain {
+        origin: identity.origin.clone(),
+        node: identity.id.clone(),
+        nonce: claims.nonce.clone(),
+        ts: claims.ts,
+        mode: mode.to_owned(),
+        incarnation: Some(identity.incarnation),
+        on,
+        until: for_s.map(|seconds| claims.ts + seconds),
+    }))
+}
+
 /// What the member says of itself as `self.json` has it.
 pub(super) fn registration(identity: &Identity, (claims, mode): (&Claims, &str)) -> Record {
     Record::Register(Register {
@@ -210,6 +262,10 @@ fn rotate(
     identity: &Identity,
     (claims, mode): (&Claims, &str),
 ) -> Result<Record, Failure> {
+    if !Branch::load(disk)?.is_empty() {
+        return Err(Failure::failed("lines wait in branch.ndjson that the key in use has signed")
+            .hint("run: crowny-fed merge, then change the key"));
+    }
     make_key(disk, "node-next")?;
     let next = load_key(disk, "node-next")?;
     let key = keys::render_public(&next.verifying_key());
@@ -269,81 +325,19 @@ fn deliver(
     config: &Config,
     identity: &Identity,
     (kind, envelope): (&str, &Envelope),
-) -> Result<Accepted, Failure> {
+) -> Result<Accepted, Undelivered> {
     if identity.is_anchor() {
         return admission::submit(host, config, kind, envelope.render().as_bytes())
-            .map_err(refused);
+            .map_err(|refusal| Undelivered::Refused(0, refused(refusal)));
     }
     // Where it answers now, which the journal may know better than the invitation did.
     let disk = Disk { host, layout: &config.layout };
     let known = View::open(disk).map(|view| sync::anchor_urls(identity, &view.fold));
     let anchors = known.unwrap_or_else(|_| identity.anchors.clone());
-    accepted(post(host, (&anchors, kind, envelope))?, identity)
-}
-
-/// The anchor's answer, believed only under the log's signature: somebody else's "done" must not
-/// make us throw a key away.
-pub(super) fn accepted(answer: Value, identity: &Identity) -> Result<Accepted, Failure> {
-    let accepted: Accepted = serde_json::from_value(answer)
-        .map_err(|error| Failure::failed(format!("the anchor's answer does not read: {error}")))?;
-    let vkey = identity.verifier_of(accepted.checkpoint.as_bytes())?;
-    let (checkpoint, _) = open_checkpoint(&accepted.checkpoint, &vkey)
-        .map_err(|error| Failure::integrity(format!("the answer is not by our anchor: {error}")))?;
-    if accepted.seq >= checkpoint.size {
-        return Err(Failure::integrity(format!(
-            "the answer names line {}, its checkpoint has {} lines",
-            accepted.seq, checkpoint.size
-        )));
-    }
-    Ok(accepted)
+    let answer = post(host, &anchors, &Letter::word(host, kind, envelope))?;
+    accepted(answer, identity).map_err(|failure| Undelivered::Refused(0, failure))
 }
 
 fn refused(refusal: Refusal) -> Failure {
     Failure::failed(format!("refused: {refusal}"))
-}
-
-/// Posts to the anchor's URLs in turn until one answers.
-pub(super) fn post(
-    host: &dyn Host,
-    (anchors, kind, envelope): (&[String], &str, &Envelope),
-) -> Result<Value, Failure> {
-    let mut trouble = Vec::new();
-    for url in anchors {
-        let address = parse_url(url).map_err(Failure::config)?;
-        let call = Call {
-            method: Method::Post,
-            host_header: address.authority(),
-            address,
-            path: format!("/{kind}"),
-            headers: vec![("Content-Type".to_owned(), "application/json".to_owned())],
-            body: envelope.render().into_bytes(),
-            timeout: Duration::from_millis(ASK_MS),
-            read: Read::Body { max: ANSWER_BYTES_MAX },
-            targets: Targets::Any,
-        };
-        let until = host.clock().boot_ms + ASK_MS;
-        match host.dial(&[call], until).into_iter().next() {
-            Some(Ok(reply)) if reply.extent == Extent::Whole => {
-                return answered(url, reply.status, &reply.body);
-            }
-            Some(Ok(_)) => trouble.push(format!("{url}: the answer was cut short")),
-            Some(Err(fault)) => trouble.push(format!("{url}: {fault}")),
-            None => trouble.push(format!("{url}: not asked")),
-        }
-    }
-    Err(Failure::failed(format!("no anchor answered: {}", trouble.join("; "))))
-}
-
-fn answered(url: &str, status: u16, body: &[u8]) -> Result<Value, Failure> {
-    let value: Value = serde_json::from_slice(body).unwrap_or_default();
-    if status == 200 {
-        return Ok(value);
-    }
-    let told = |name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
-    let message = told("message").unwrap_or_else(|| "no reason given".to_owned());
-    let failure = Failure::failed(format!("{url} refused with {status}: {message}"));
-    Err(match told("hint") {
-        Some(hint) => failure.hint(hint),
-        None => failure,
-    })
 }

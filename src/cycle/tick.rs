@@ -64,6 +64,8 @@ pub struct Report {
     pub refuted: Vec<(NodeId, Liveness)>,
     /// On a node: members left out of its own map, or back in it.
     pub decided: Vec<Decided>,
+    /// On a node: lines of its branch that the journal holds now.
+    pub merged: usize,
     /// Roster lines set aside.
     pub rejected: Vec<Rejected>,
     /// Whether the roster as a whole could not be used.

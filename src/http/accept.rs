@@ -25,6 +25,7 @@ use super::connection::{self, Desk, Note, Stream, Terms};
 use super::gate::Allowed;
 use super::message::{Method, Request, Response};
 use super::refusal::Refusal;
+use crate::journal::branch::MERGE_BYTES_MAX;
 
 /// After an accept that failed for lack of something (descriptors, memory): long enough not to
 /// spin, short enough that nobody waiting in the backlog notices.
@@ -44,6 +45,8 @@ pub struct Limits {
     pub head_max: usize,
     /// Body, bytes (64 KiB). Over it: 413.
     pub body_max: usize,
+    /// Body of `/merge`, bytes: lines of 1 MiB and a head. Over it: 413.
+    pub merge_max: usize,
 }
 
 impl Default for Limits {
@@ -54,6 +57,7 @@ impl Default for Limits {
             connections_max: 256,
             head_max: 16 * 1024,
             body_max: 64 * 1024,
+            merge_max: MERGE_BYTES_MAX + 64 * 1024,
         }
     }
 }

@@ -40,6 +40,9 @@ use super::target::Target;
 /// send a reset that can overtake a 413 or 431 the client has not read yet (RFC 9112 9.6).
 const LINGER: Duration = Duration::from_secs(1);
 
+/// The one path whose body may be longer.
+const MERGE: &str = "/merge";
+
 /// Smallest read buffer hyper accepts; it panics below.
 const HYPER_BUFFER_MIN: usize = 8192;
 
@@ -195,7 +198,9 @@ async fn receive(incoming: hyper::Request<Incoming>, visit: &Visit) -> Result<Re
     let (origin, authorization, content_type) =
         (once(ORIGIN)?, once(AUTHORIZATION)?, once(CONTENT_TYPE)?);
     let accept = joined(&parts.headers);
-    let body = read_body(body, visit).await?;
+    let limits = visit.desk.terms.limits;
+    let bytes_max = if path == MERGE { limits.merge_max } else { limits.body_max };
+    let body = read_body(body, bytes_max, visit).await?;
     visit.pace.answering();
     Ok(Request { method, path, query, host, accept, origin, authorization, content_type, body })
 }
@@ -234,8 +239,7 @@ fn joined(headers: &HeaderMap) -> String {
 }
 
 /// The whole body, within the cap and before the request is due.
-async fn read_body(body: Incoming, visit: &Visit) -> Result<Vec<u8>, Refusal> {
-    let bytes_max = visit.desk.terms.limits.body_max;
+async fn read_body(body: Incoming, bytes_max: usize, visit: &Visit) -> Result<Vec<u8>, Refusal> {
     let too_large = Refusal::BodyTooLarge(bytes_max);
     if body.size_hint().lower() > bytes_max as u64 {
         return Err(too_large);

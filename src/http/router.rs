@@ -57,6 +57,9 @@ fn write(face: &Face<'_>, request: &Request) -> Response {
             observing::receive(host, config, body)
                 .map(|tick| Response::json(&json!({ "tick": tick })).status(202)),
         ),
+        admission::MERGE => {
+            Some(admission::merge(host, config, body).map(|brought| Response::json(&brought)))
+        }
         "q/health" => Some(health::accused(face, body)),
         "q/ping-req" => Some(helping::help(host, config, body).map(|told| Response::json(&told))),
         _ => None,
@@ -97,6 +100,9 @@ fn read(face: &Face<'_>, request: &Request) -> Response {
         }
         "/verify" => audit(&disk, Depth::Journal).map(|audit| Response::json(&audit)),
         "/nodes" => nodes(disk),
+        "/sync" if request.param("branch").is_some() => {
+            pages::branch(&disk).map(Response::lines)
+        }
         "/sync" => sync(disk, request),
         "/proof" => proof(disk, request),
         "/consistency" => consistency(disk, request),

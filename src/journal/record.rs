@@ -3,20 +3,18 @@
 //! Payloads are written with sorted keys and no spaces. A payload that does not read is not an
 //! error of the journal: its bytes are chained and signed, we merely do not understand it.
 
+pub use super::evidence::{Evidence, VerdictRecord};
 use super::line::{Line, VERSION};
+pub use super::merged::{Merge, Merged};
 use super::merkle::Hash;
 use super::statement::OUTBOUND;
 pub use super::statement::{Drain, Leave, Register, Rotate};
 use crate::auth::pae;
-use crate::protocol::contact::Help;
-use crate::protocol::member::{INTEGER_MAX, Incarnation, Liveness, NodeId, Standing};
+use crate::protocol::member::{INTEGER_MAX, Incarnation, NodeId};
 use crate::protocol::membership::Registration;
-use crate::protocol::probe::Outcome;
 use crate::protocol::roster::{RosterChange, Row};
 use crate::protocol::service::ServiceName;
-use crate::protocol::verdict::Verdict;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
 
 /// `genesis`: names the federation and its first keys; signed by the log key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,62 +122,6 @@ pub struct RosterRecord {
     pub row: Option<Row>,
 }
 
-/// `verdict`: a change of standing and the evidence for it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct VerdictRecord {
-    /// Whom it concerns.
-    pub node: NodeId,
-    /// Which of its services; absent where the node itself is judged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub service: Option<ServiceName>,
-    /// At which incarnation.
-    pub inc: Incarnation,
-    /// Liveness before.
-    pub from: Liveness,
-    /// Liveness from now on.
-    pub to: Liveness,
-    /// By which rule.
-    pub rule: String,
-    /// Failed healthy ticks counted.
-    pub waited: u64,
-    /// Failed healthy ticks the rule asks for.
-    pub needed: u64,
-    /// Executed tick number.
-    pub tick: u64,
-    /// What was seen.
-    pub evidence: Evidence,
-    /// Service → who takes over; on death only.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub heirs: BTreeMap<String, Vec<NodeId>>,
-    /// Services without an heir; on death only.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub no_heir: Vec<String>,
-}
-
-/// What a verdict rests on.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Evidence {
-    /// The address that was probed.
-    pub target: String,
-    /// The anchor's own probe; absent where it did not ask.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub probe: Option<Outcome>,
-    /// What helpers said.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub helped: Vec<Help>,
-    /// Everybody who failed to reach it, the anchor included.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub accusers: Vec<NodeId>,
-    /// Signed observations that accuse it, verbatim, as many as fit.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub observations: Vec<String>,
-    /// SHA-256 of those that did not fit.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub observation_hashes: Vec<Hash>,
-}
-
 /// `reap`: a member was dead for so long that it no longer counts.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -221,6 +163,10 @@ pub enum Record {
     Verdict(VerdictRecord),
     /// See [`Reap`].
     Reap(Reap),
+    /// See [`Merge`].
+    Merge(Merge),
+    /// See [`Merged`].
+    Merged(Box<Merged>),
     /// A kind or version this program does not fold.
     Unknown,
 }
@@ -253,6 +199,8 @@ impl Record {
             "roster" => read(payload).map(Record::Roster),
             "verdict" => read(payload).map(Record::Verdict),
             "reap" => read(payload).map(Record::Reap),
+            "merge" => read(payload).map(Record::Merge),
+            "merged" => Merged::read(payload).map(Box::new).map(Record::Merged),
             _ => None,
         }
     }
@@ -272,6 +220,8 @@ impl Record {
             Record::Roster(_) => "roster",
             Record::Verdict(_) => "verdict",
             Record::Reap(_) => "reap",
+            Record::Merge(_) => "merge",
+            Record::Merged(_) => "merged",
             Record::Unknown => "unknown",
         }
     }
@@ -291,6 +241,8 @@ impl Record {
             Record::Roster(roster) => write(roster),
             Record::Verdict(verdict) => write(verdict),
             Record::Reap(reap) => write(reap),
+            Record::Merge(merge) => write(merge),
+            Record::Merged(merged) => merged.payload(),
             Record::Unknown => "{}".to_owned(),
         }
     }
@@ -309,7 +261,9 @@ impl Record {
             Record::Roster(roster) => Some(&roster.node),
             Record::Verdict(verdict) => Some(&verdict.node),
             Record::Reap(reap) => Some(&reap.node),
-            Record::Anchor(_) | Record::Unknown => None,
+            Record::Merged(merged) => merged.node(),
+            // Says who brought a branch, nothing about anybody.
+            Record::Merge(_) | Record::Anchor(_) | Record::Unknown => None,
         }
     }
 }
@@ -335,31 +289,6 @@ impl From<Register> for Registration {
             services: register.services,
             outbound: register.reach == OUTBOUND,
         }
-    }
-}
-
-impl VerdictRecord {
-    /// The record of a verdict reached in `tick` on this evidence.
-    pub fn new(verdict: Verdict, tick: u64, evidence: Evidence) -> Self {
-        VerdictRecord {
-            node: verdict.subject.node,
-            service: verdict.subject.service,
-            inc: verdict.to.incarnation,
-            from: verdict.from,
-            to: verdict.to.liveness,
-            rule: verdict.rule.name().to_owned(),
-            waited: verdict.waited,
-            needed: verdict.needed,
-            tick,
-            evidence,
-            heirs: verdict.heirs.by_service,
-            no_heir: verdict.heirs.no_heir,
-        }
-    }
-
-    /// The standing it declares.
-    pub fn standing(&self) -> Standing {
-        Standing { liveness: self.to, incarnation: self.inc }
     }
 }
 

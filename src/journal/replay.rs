@@ -2,14 +2,16 @@
 
 use super::keyring::{KeyRecord, KeyRing};
 use super::line::Line;
+use super::merged::{Merged, MergedWords};
 use super::nonces::Nonces;
 use super::pace::Pace;
-use super::record::{Anchor, Enroll, Genesis, Record, Rotate};
+use super::record::{Anchor, Drain, Enroll, Genesis, Record, Rotate};
 use crate::auth::vkey::VerifierKey;
 use crate::auth::{keys, pae};
 use crate::protocol::member::{Liveness, NodeId, Standing};
 use crate::protocol::membership::{Drained, Member, Membership};
 use crate::protocol::service::ServiceName;
+use crate::protocol::word::{Digest, Word};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,6 +85,9 @@ pub struct Fold {
     /// Lines taken in.
     #[serde(default)]
     pub lines: u64,
+    /// What came out of branches.
+    #[serde(default)]
+    pub merged: MergedWords,
     /// Lines kept but not understood: written by a newer version.
     pub not_understood: u64,
 }
@@ -104,15 +109,18 @@ impl Fold {
             }
             Record::Anchor(anchor) => self.follow(anchor, line),
             Record::Enroll(enroll) => self.enrol(enroll, seq),
-            Record::Register(register) => membership.register(register.into(), seq),
+            Record::Register(register) => {
+                let digest = Digest::of(line.payload.as_bytes());
+                membership.register_signed(register.into(), (digest, seq));
+            }
             Record::Leave(leave) => {
                 let standing =
                     Standing { liveness: Liveness::Left, incarnation: leave.incarnation };
                 membership.judge(&leave.node, standing, seq);
             }
             Record::Drain(drain) => {
-                let how = drain.until.map_or(Drained::Open, Drained::Until);
-                membership.drain(&drain.node, drain.on.then_some(how), seq);
+                let word = drain_word(&drain, &line.payload);
+                membership.drain(&drain.node, drained(&drain), (word, seq));
             }
             Record::Rotate(rotate) => self.rotate(rotate, line.ts),
             Record::Grant(grant) if grant.on => self.bind(grant.service, grant.node),
@@ -128,7 +136,64 @@ impl Fold {
                 None => membership.judge(&verdict.node, verdict.standing(), seq),
             },
             Record::Reap(reap) => membership.reap(&reap.node, seq),
+            Record::Merge(merge) => self.pace.spend(&merge.node, line.ts),
+            Record::Merged(merged) => self.merge(*merged, line),
             Record::Unknown => self.not_understood += 1,
+        }
+    }
+
+    /// A line of a branch. It counts by its incarnation alone: its time is its author's, and its
+    /// place is where the anchor met it.
+    fn merge(&mut self, merged: Merged, line: &Line) {
+        let (word, seq) = (merged.word(), line.seq);
+        if let Some((node, nonce, ts)) = submitted(&merged.said) {
+            // The same statement, posted by itself, is a replay for as long as it is in time.
+            self.nonces.remember(node, nonce, (ts, seq), line.ts);
+            self.merged.remember(node, word, seq);
+        }
+        let digest = Digest::of(merged.line.payload.as_bytes());
+        let membership = &mut self.membership;
+        match merged.said {
+            Record::Register(register) => {
+                membership.merge_register(register.into(), &self.grants, (digest, seq));
+            }
+            Record::Leave(leave) => membership.merge_leave(&leave.node, leave.incarnation, seq),
+            Record::Drain(drain) => {
+                let word = drain_word(&drain, &merged.line.payload);
+                membership.merge_drain(&drain.node, drained(&drain), (word, seq));
+            }
+            _ => self.not_understood += 1,
+        }
+    }
+
+    /// The line that holds what a line of a branch says: it came out of a branch before, or its
+    /// author had told the anchor itself.
+    pub fn holds(&self, branched: &Merged) -> Option<u64> {
+        let (node, nonce, _) = submitted(&branched.said)?;
+        let merged = self.merged.line_of(node, branched.word());
+        merged.or_else(|| self.nonces.line_of(node, nonce))
+    }
+
+    /// Whether the journal says as much as a line of a branch, or more, so that to merge it would
+    /// change nothing.
+    pub fn outdoes(&self, branched: &Merged) -> bool {
+        let digest = Digest::of(branched.line.payload.as_bytes());
+        let member = branched.node().and_then(|node| self.membership.member(node));
+        let Some(member) = member else { return false };
+        match &branched.said {
+            Record::Register(register) => {
+                let word = Word::said(register.incarnation, digest);
+                let rival = member.rivals().any(|rival| *rival == digest);
+                rival || word == member.word() || word.incarnation < member.word().incarnation
+            }
+            Record::Leave(leave) => {
+                let left = Standing { liveness: Liveness::Left, incarnation: leave.incarnation };
+                !member.standing.superseded_by(left)
+            }
+            Record::Drain(drain) => {
+                drain_word(drain, &branched.line.payload) <= member.drain_word()
+            }
+            _ => false,
         }
     }
 
@@ -197,8 +262,16 @@ impl Fold {
     /// of a member with a shared key rests on the checkpoint alone: `Ok(false)`.
     pub fn check_author(&self, line: &Line) -> Result<bool, String> {
         let record = Record::of(line);
+        if let Record::Merged(merged) = &record {
+            return self.check_signed((&merged.line, &merged.said), line.ts);
+        }
+        self.check_signed((line, &record), line.ts)
+    }
+
+    /// The same of a line that stands in the journal since `now_s`, itself or in another.
+    fn check_signed(&self, (line, record): (&Line, &Record), now_s: u64) -> Result<bool, String> {
         let author = line.author.as_ref();
-        let (kid, key) = match (&record, submitted(&record)) {
+        let (kid, key) = match (record, submitted(record)) {
             (Record::Genesis(genesis), _) => {
                 let vkey = VerifierKey::parse(&genesis.vkey).map_err(|e| e.to_string())?;
                 (keys::kid(&genesis.origin, vkey.key()), *vkey.key())
@@ -218,7 +291,7 @@ impl Fold {
             }
             (_, Some((node, _, _))) => {
                 let kid = author.map_or("", |author| author.kid.as_str());
-                let valid = self.keys.valid(node, line.ts);
+                let valid = self.keys.valid(node, now_s);
                 let record = valid
                     .into_iter()
                     .find(|record| record.kid == kid)
@@ -243,6 +316,17 @@ impl Fold {
         }
         Ok(true)
     }
+}
+
+fn drained(drain: &Drain) -> Option<Drained> {
+    drain.on.then(|| drain.until.map_or(Drained::Open, Drained::Until))
+}
+
+/// The place of a drain among those of its member. One without an incarnation has none.
+fn drain_word(drain: &Drain, payload: &str) -> Word {
+    drain.incarnation.map_or_else(Word::default, |incarnation| {
+        Word::said(incarnation, Digest::of(payload.as_bytes()))
+    })
 }
 
 /// The id under which a log or recovery key signs lines.

@@ -1,5 +1,6 @@
 //! What members say of themselves, each signed over exactly the payload it is read from.
 
+use super::merkle::Hash;
 use crate::auth::pae;
 use crate::protocol::member::{Incarnation, NodeId};
 use crate::protocol::service::Service;
@@ -70,6 +71,10 @@ pub struct Drain {
     pub ts: u64,
     /// The algorithm it signs with.
     pub mode: String,
+    /// Orders the member's drains: raised for each. Without one a drain cannot be merged, for
+    /// nothing that is signed would tell an old one from a new one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub incarnation: Option<Incarnation>,
     /// Whether it drains from now on.
     pub on: bool,
     /// Seconds since 1970 at which it ends by itself.
@@ -104,6 +109,29 @@ impl Rotate {
     pub fn possession(origin: &str, node: &NodeId, nonce: &str, key: &str) -> Vec<u8> {
         pae::encode("rotate-possession", &format!("{origin}\n{node}\n{nonce}\n{key}\n"))
     }
+}
+
+/// The head of a `merge` request: what the lines after it are, signed by whoever brings them. Makes
+/// no line of its own.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MergeHead {
+    /// For which federation.
+    pub origin: String,
+    /// Who brings them.
+    pub node: NodeId,
+    /// 32 hex digits.
+    pub nonce: String,
+    /// Seconds since 1970 on the member's clock.
+    pub ts: u64,
+    /// The algorithm it signs with.
+    pub mode: String,
+    /// Lines of the journal on top of which they were said: `seq` of the first of them.
+    pub fork: u64,
+    /// Leaf hash of the last of them.
+    pub head: Hash,
+    /// How many they are.
+    pub count: u64,
 }
 
 /// Most members one observation tells of (design section 8).

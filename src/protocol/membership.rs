@@ -1,11 +1,16 @@
 //! The table of members: what the fold of the journal knows about everybody.
 
+mod merging;
+
+pub use merging::RIVALS_MAX;
+
 use super::address::Host;
 use super::member::{Incarnation, Liveness, NodeId, Standing};
 use super::roster::{RosterChange, Row};
 use super::service::{Service, ServiceName};
+use super::word::{Digest, Word};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// One member as the journal tells it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,6 +26,17 @@ pub struct Member {
     pub urls: Vec<String>,
     /// What it offers, for keyed members.
     pub services: Vec<Service>,
+    /// Which registration these are of.
+    word: Word,
+    /// Of the same incarnation, saying something else: what each says → its greatest digest.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    rivals: BTreeMap<Digest, Digest>,
+    /// Names that it registered last with the anchor, and nobody else since.
+    #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
+    names: BTreeSet<ServiceName>,
+    /// Announced in a branch without a right to the name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    withheld: Vec<Service>,
     /// `seq` of the line that last changed its standing.
     pub changed_at: u64,
     /// `seq` of the line that declared it dead, while it is.
@@ -28,6 +44,8 @@ pub struct Member {
     /// Asked to be given no new traffic: until that second, or until it says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub drain: Option<Drained>,
+    /// The greatest of its drains.
+    drain_word: Word,
     /// Nobody can dial it: it lives by its own observations.
     #[serde(default)]
     pub outbound: bool,
@@ -51,9 +69,14 @@ impl Member {
             row: None,
             urls: Vec::new(),
             services: Vec::new(),
+            word: Word::default(),
+            rivals: BTreeMap::new(),
+            names: BTreeSet::new(),
+            withheld: Vec::new(),
             changed_at: seq,
             died_at: None,
             drain: None,
+            drain_word: Word::default(),
             outbound: false,
             doubted: BTreeMap::new(),
             reaped: false,
@@ -185,11 +208,21 @@ impl Membership {
             let incarnation = member.standing.incarnation.raised();
             member.stand(Standing { liveness: Liveness::Alive, incarnation }, seq);
         }
+        // What was signed before, and below where it stands, is of another time.
+        member.word = Word::awaited(member.standing.incarnation);
+        member.rivals.clear();
     }
 
-    /// A member spoke for itself: alive at its own incarnation, with what it offers now.
+    /// A member spoke for itself: alive at its own incarnation, with what it offers now. For models,
+    /// and for decisions ahead of the line: no signed text is at hand.
     pub fn register(&mut self, told: Registration, seq: u64) {
-        let member = self.members.entry(told.node).or_insert_with(|| Member::new(true, seq));
+        self.register_signed(told, (Digest::LEAST, seq));
+    }
+
+    /// The same of a line, whose payload has this digest.
+    pub fn register_signed(&mut self, told: Registration, (digest, seq): (Digest, u64)) {
+        let member =
+            self.members.entry(told.node.clone()).or_insert_with(|| Member::new(true, seq));
         member.last_line = seq;
         let standing = Standing { liveness: Liveness::Alive, incarnation: told.incarnation };
         if member.standing.liveness == Liveness::Revoked
@@ -197,8 +230,14 @@ impl Membership {
         {
             return;
         }
+        let newer = Word::said(told.incarnation, digest) > member.word;
+        member.weigh(&told, digest);
+        if !newer {
+            return;
+        }
         member.urls = told.urls;
         let before = std::mem::replace(&mut member.services, told.services);
+        member.withheld.clear();
         member.outbound = told.outbound;
         // Doubt was about a service where it was: elsewhere it is another.
         let stays = |name: &ServiceName| {
@@ -210,13 +249,28 @@ impl Membership {
         if member.standing.superseded_by(standing) {
             member.stand(standing, seq);
         }
+        let names = member.services.iter().map(|service| service.name.clone()).collect();
+        self.name(&told.node, names);
     }
 
-    /// A member asked to be drained, or took that back.
-    pub fn drain(&mut self, node: &NodeId, drain: Option<Drained>, seq: u64) {
+    /// The anchor gave these names to a member: whoever had one of them before has left it.
+    fn name(&mut self, node: &NodeId, names: BTreeSet<ServiceName>) {
+        let Some(member) = self.members.get_mut(node) else { return };
+        let before = std::mem::replace(&mut member.names, names.clone());
+        for new in names.difference(&before) {
+            for (_, other) in self.members.iter_mut().filter(|(id, _)| *id != node) {
+                other.names.remove(new);
+            }
+        }
+    }
+
+    /// A member asked to be drained, or took that back: what it tells the anchor holds in the order
+    /// of lines.
+    pub fn drain(&mut self, node: &NodeId, drain: Option<Drained>, (word, seq): (Word, u64)) {
         if let Some(member) = self.members.get_mut(node) {
             member.last_line = seq;
             member.drain = drain;
+            member.drain_word = member.drain_word.max(word);
         }
     }
 

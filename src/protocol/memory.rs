@@ -60,6 +60,9 @@ pub struct Memory {
     /// On a node: what it judges by itself while none does.
     #[serde(default)]
     pub provisional: Provisional,
+    /// On a node: how many lines of its branch the anchor refused, and the last of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch_refused: Option<String>,
 }
 
 /// What is known against one suspect.

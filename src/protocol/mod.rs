@@ -27,3 +27,4 @@ pub mod subject;
 pub mod suspicion;
 pub mod turns;
 pub mod verdict;
+pub mod word;

@@ -4,7 +4,7 @@
 //! point the federation's probes at what is inside other people's machines (case O-26).
 
 use super::address::{Address, Host, Special, special};
-use super::member::{Liveness, NodeId};
+use super::member::{Incarnation, Liveness, NodeId};
 use super::membership::{Membership, Registration};
 use super::service::{SERVICES_PER_NODE_MAX, Service, ServiceName, WEIGHT_MAX};
 use std::collections::{BTreeMap, BTreeSet};
@@ -67,12 +67,8 @@ pub fn admit(
     if member.registered && alive && same && held.incarnation == told.incarnation {
         return Admission::Unchanged(member.last_line);
     }
-    if told.incarnation.value() > held.incarnation.value().saturating_add(JUMP_MAX) {
-        return Admission::Refuse(Reason::Content(format!(
-            "incarnation {} is more than {JUMP_MAX} above {}",
-            told.incarnation.value(),
-            held.incarnation.value()
-        )));
+    if let Err(reason) = check_jump(told.incarnation, held.incarnation) {
+        return Admission::Refuse(Reason::Content(reason));
     }
     let first = !member.registered && told.incarnation >= held.incarnation;
     if first || told.incarnation > held.incarnation {
@@ -106,7 +102,17 @@ fn may_offer(
     })
 }
 
-fn well_formed(told: &Registration, loopback: bool) -> Result<(), String> {
+/// Whether an incarnation is within one step's reach of the one held.
+pub fn check_jump(told: Incarnation, held: Incarnation) -> Result<(), String> {
+    if told.value() <= held.value().saturating_add(JUMP_MAX) {
+        return Ok(());
+    }
+    Err(format!("incarnation {} is more than {JUMP_MAX} above {}", told.value(), held.value()))
+}
+
+/// What a registration must be whoever holds what: few things, all of them well-formed, and no
+/// target inside other people's machines.
+pub fn well_formed(told: &Registration, loopback: bool) -> Result<(), String> {
     if told.urls.len() > URLS_MAX {
         return Err(format!("{} urls, at most {URLS_MAX}", told.urls.len()));
     }
@@ -209,7 +215,6 @@ pub fn parse_url(url: &str) -> Result<Address, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::member::Incarnation;
 
     #[test]
     fn nobody_is_sent_to_what_is_inside() {

@@ -5,6 +5,7 @@
 //! whoever opens the journal next, however often it is cut off itself. Without floor and root the
 //! lines that stay are as unproven as any, so the next sync proves them before anybody sees them.
 
+use super::branch::Branch;
 use super::disk::Disk;
 use crate::error::Failure;
 use crate::host::{Keep, Readers, Span};
@@ -35,6 +36,8 @@ pub fn begin(disk: &Disk<'_>, cut: &Cut) -> Result<String, Failure> {
     if let Some(note) = note_of_floor(disk)? {
         disk.put(&evidence.join(format!("tail-{}-{stamp}.txt", cut.size)), note.as_bytes(), how)?;
     }
+    // What members signed among them goes home with the next merge.
+    Branch::take_in(disk, &tail)?;
     let intent = serde_json::to_vec(cut).expect("two numbers have a JSON form");
     disk.put(&disk.layout.cut(), &intent, how)?;
     finish(disk)?;

@@ -4,6 +4,7 @@
 //! derived and rebuilt by the everyday code.
 
 pub mod audit;
+pub mod branch;
 pub mod cosigned;
 pub mod cut;
 pub mod decisions;

@@ -1,12 +1,16 @@
 //! What `/sync` sends: the published lines after a place, in pages that cost the same at any size.
 
+use super::branch::Branch;
 use super::disk::Disk;
+use super::identity::Identity;
 use super::index;
 use super::scan::{self, Start};
 use super::tree;
 use super::view::Published;
+use crate::auth::mac::HMAC_SHA256;
 use crate::error::Failure;
 use crate::host::Span;
+use crate::journal::branch::{Twig, stored};
 use crate::journal::chain::{Tip, origin_hash};
 use crate::journal::locator::Place;
 use crate::journal::merkle::Hash;
@@ -31,6 +35,24 @@ pub fn leaf(disk: &Disk<'_>, size: u64, seq: u64) -> Result<Option<Hash>, Failur
         return Ok(None);
     };
     Ok(tree::read_tile(disk, tile)?.get((seq % TILE_WIDTH) as usize).copied())
+}
+
+/// What `/sync?branch` sends: the lines that wait for an anchor, as they stand. Those that are signed
+/// with a key shared with the anchor are nobody else's to check. Behind a blank line stands what this
+/// member saw in its last tick, signed; an anchor has nothing to say that is not in the journal.
+pub fn branch(disk: &Disk<'_>) -> Result<Vec<u8>, Failure> {
+    let branch = Branch::load(disk)?;
+    let shared =
+        |twig: &&Twig| twig.line.author.as_ref().is_some_and(|author| author.alg == HMAC_SHA256);
+    let mut page = stored(branch.lines().filter(|twig| !shared(twig)));
+    let identity = Identity::require(disk)?;
+    let path = disk.layout.observation(identity.id.as_str());
+    if let Some(observation) = disk.read(&path)?.filter(|_| !identity.is_anchor()) {
+        page.push(b'\n');
+        page.extend_from_slice(&observation);
+        page.push(b'\n');
+    }
+    Ok(page)
 }
 
 /// The page after the first `from` lines, with at most `most` bytes of lines.

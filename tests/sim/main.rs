@@ -7,6 +7,7 @@ mod checks;
 mod federation;
 mod lies;
 mod many;
+mod merging;
 mod properties;
 mod scenario;
 mod seeds;

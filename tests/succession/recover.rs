@@ -1,6 +1,7 @@
 //! `recover`: the anchor's host is destroyed.
 
 use crate::federation::{Federation, Node};
+use crate::handover::ten_minutes_pass;
 use crate::harness::{Ran, fed};
 use std::fs;
 use std::path::PathBuf;
@@ -72,12 +73,28 @@ fn a_node_takes_the_place_of_a_destroyed_anchor() {
     assert_eq!(tail.lines().collect::<Vec<_>>(), only_there[held.len()..], "no line is lost");
     assert!(kept.keys().any(|name| name.contains("/tail-") && name.ends_with(".txt")));
 
+    // What members signed among them goes home once the new anchor takes words again.
+    assert!(n3.text("branch.ndjson").contains("drain"), "{}", n3.text("branch.ndjson"));
+    assert!(!n1.map().iter().any(|row| row.contains("|n3|") && row.contains("drain")));
+    ten_minutes_pass(&n1);
+    n3.fed(&["tick"]).expect(0);
+    n3.fed(&["tick"]).expect(0);
+    assert!(
+        n1.map().iter().any(|row| row.contains("|n3|") && row.contains("drain")),
+        "{:?}",
+        n1.map()
+    );
+    assert!(!n3.file("branch.ndjson").exists(), "{}", n3.text("branch.ndjson"));
+    n3.is_a_copy_of(&n1);
+
     // The old anchor coming back signs nothing, and follows.
     let (size, lines) = (old.size(), old.lines().len());
     old.serve();
     let told = old.fed(&["tick"]).expect(5);
     assert!(told.err.contains("n1 serialises in epoch 1"), "{told:?}");
     assert_eq!((old.size(), old.lines().len()), (size, lines), "it signed nothing");
+    // It follows, says that it lives, and fetches that as well.
+    old.fed(&["tick"]).expect(0);
     old.fed(&["tick"]).expect(0);
     old.is_a_copy_of(&n1);
     old.fed(&["grant", "x", "n1"]).expect(78).saying(&["not the anchor"]);

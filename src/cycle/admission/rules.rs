@@ -12,7 +12,9 @@ use crate::journal::replay::Fold;
 use crate::journal::statement::{INBOUND, OUTBOUND};
 use crate::protocol::member::{Liveness, NodeId};
 use crate::protocol::membership::Drained;
-use crate::protocol::registration::{Admission, Reason, admit, check_tags, check_target};
+use crate::protocol::registration::{
+    Admission, Reason, admit, check_jump, check_tags, check_target, well_formed,
+};
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
@@ -40,7 +42,7 @@ pub(in crate::cycle) fn refutation(
     let Record::Register(register) = Record::read("register", &envelope.payload) else {
         return Err(Refusal::Malformed("the payload is no register".to_owned()));
     };
-    if check_register(&register, fold, allows_loopback(config, identity, fold))?.is_some() {
+    if check_register(&register, fold, allows_loopback(config, &identity.id, fold))?.is_some() {
         return Ok(None);
     }
     let sig = envelope.sig.clone().unwrap_or_default();
@@ -57,7 +59,7 @@ pub(super) fn of(
     let fold = desk.ledger.fold();
     match record {
         Record::Register(register) => {
-            let loopback = allows_loopback(desk.config, &desk.identity, fold);
+            let loopback = allows_loopback(desk.config, &desk.identity.id, fold);
             check_register(register, fold, loopback)
         }
         Record::Leave(leave) => {
@@ -87,15 +89,32 @@ pub(super) fn of(
     }
 }
 
+fn check_words(register: &Register) -> Result<(), String> {
+    if ![INBOUND, OUTBOUND].contains(&register.reach.as_str()) {
+        return Err("reach, expected inbound or outbound".to_owned());
+    }
+    check_tags(&register.tags)
+}
+
+/// What a registration must be whatever else was said, and in whichever order it comes in.
+pub(in crate::cycle) fn check_announced(
+    config: &Config,
+    fold: &Fold,
+    register: &Register,
+) -> Result<(), String> {
+    check_words(register)?;
+    let loopback = fold.anchor().is_none_or(|anchor| allows_loopback(config, anchor, fold));
+    well_formed(&register.clone().into(), loopback)?;
+    let held = fold.membership.member(&register.node);
+    held.map_or(Ok(()), |held| check_jump(register.incarnation, held.standing.incarnation))
+}
+
 fn check_register(
     register: &Register,
     fold: &Fold,
     loopback: bool,
 ) -> Result<Option<u64>, Refusal> {
-    if ![INBOUND, OUTBOUND].contains(&register.reach.as_str()) {
-        return Err(Refusal::Malformed("reach, expected inbound or outbound".to_owned()));
-    }
-    check_tags(&register.tags).map_err(Refusal::Malformed)?;
+    check_words(register).map_err(Refusal::Malformed)?;
     let told = register.clone().into();
     match admit(&told, &fold.membership, &fold.grants, loopback) {
         Admission::Accept => Ok(None),
@@ -136,8 +155,8 @@ fn check_rotation(
 }
 
 /// Loopback targets make sense only where the anchor itself lives on loopback, or an operator says so.
-fn allows_loopback(config: &Config, identity: &Identity, fold: &Fold) -> bool {
-    let member = fold.membership.member(&identity.id);
+fn allows_loopback(config: &Config, anchor: &NodeId, fold: &Fold) -> bool {
+    let member = fold.membership.member(anchor);
     let own = member.map(|member| member.urls.as_slice()).unwrap_or_default();
     let on_loopback =
         |url: &String| check_target(url, false).is_err() && check_target(url, true).is_ok();

@@ -142,12 +142,27 @@ impl History {
                 let roles = roster.row.iter().map(|row| row.role.clone()).collect();
                 self.stands.get_mut(&roster.node).unwrap().services = roles;
             }
+            Record::Merged(merged) => self.came_home(&merged.said, at),
             Record::Verdict(verdict) => self.judged(verdict, at),
             Record::Reap(reap) => {
                 let held = &self.stands[&reap.node];
                 assert!(held.liveness == Liveness::Dead, "{at}: {} is reaped alive", reap.node);
             }
             _ => {}
+        }
+    }
+
+    /// A word that was said while the anchor was away counts where it is newer, else nothing happens.
+    fn came_home(&mut self, said: &Record, at: &str) {
+        let (node, newer) = match said {
+            Record::Register(register) => (&register.node, register.incarnation.value()),
+            Record::Leave(leave) => (&leave.node, leave.incarnation.value()),
+            _ => return,
+        };
+        let held = &self.stands[node];
+        let goes = matches!(said, Record::Leave(_)) && held.liveness != Liveness::Left;
+        if newer > held.inc || newer == held.inc && goes {
+            self.follow(said, at);
         }
     }
 

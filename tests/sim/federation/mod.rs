@@ -15,7 +15,7 @@ use crowny_fed::config::{Config, assemble};
 use crowny_fed::cycle::enrolment::{Wanted, invite};
 use crowny_fed::cycle::founding::{Founding, found};
 use crowny_fed::cycle::joining::join;
-use crowny_fed::cycle::speaking::{Offer, Word, say};
+use crowny_fed::cycle::speaking::{Offer, Said, Word, say};
 use crowny_fed::cycle::tick::{self, Ended, Report};
 use crowny_fed::error::{Failure, Kind};
 use crowny_fed::protocol::member::NodeId;
@@ -166,16 +166,16 @@ impl Federation {
         }
     }
 
-    /// A member says something about itself.
-    pub fn say(&mut self, at: usize, word: &Word) -> Result<(), Failure> {
+    /// A member says something about itself; whether the anchor knows it now.
+    pub fn say(&mut self, at: usize, word: &Word) -> Result<bool, Failure> {
         let host = self.members[at].host.clone();
-        let said = say(&host, &host.config(), word).map(|_| ());
+        let said = say(&host, &host.config(), word);
         self.check();
-        said
+        said.map(|said| matches!(said, Said::Accepted(_)))
     }
 
     /// A member goes to another address and says so; a stranger may take the old one over.
-    pub fn move_to(&mut self, at: usize, agent: &str, stranger: bool) -> Result<(), Failure> {
+    pub fn move_to(&mut self, at: usize, agent: &str, stranger: bool) -> Result<bool, Failure> {
         let member = &mut self.members[at];
         let old = std::mem::replace(&mut member.agent, agent.to_owned());
         let machine = member.host.name().to_owned();
@@ -190,10 +190,10 @@ impl Federation {
     }
 
     /// A member registers anew with what it is.
-    pub fn announce(&mut self, at: usize) -> Result<(), Failure> {
+    pub fn announce(&mut self, at: usize) -> Result<bool, Failure> {
         let url = format!("http://{}", self.members[at].agent);
         let said = self.say(at, &Word::Register(Offer { urls: vec![url], ..Offer::default() }));
-        self.members[at].announced = said.is_ok();
+        self.members[at].announced = matches!(said, Ok(true));
         said
     }
 

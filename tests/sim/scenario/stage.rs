@@ -223,19 +223,19 @@ impl Stage {
             }
             ["move", id, to, rest @ ..] => {
                 let at = self.at(id)?;
-                said = Some(self.fed().move_to(at, to, !rest.is_empty()));
+                said = Some(self.fed().move_to(at, to, !rest.is_empty()).map(drop));
             }
             ["announce", id] => {
                 let at = self.at(id)?;
-                said = Some(self.fed().announce(at));
+                said = Some(self.fed().announce(at).map(drop));
             }
             ["leave", id] => {
                 let at = self.at(id)?;
-                said = Some(self.fed().say(at, &Word::Leave));
+                said = Some(self.fed().say(at, &Word::Leave).map(drop));
             }
             ["rotate", id] => {
                 let at = self.at(id)?;
-                said = Some(self.fed().say(at, &Word::RotateKey));
+                said = Some(self.fed().say(at, &Word::RotateKey).map(drop));
             }
             ["rotate-log"] => said = Some(rotate_log_key(&anchor, &anchor.config()).map(|_| ())),
             ["revoke", id] => {

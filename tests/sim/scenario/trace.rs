@@ -7,8 +7,10 @@ use crowny_fed::protocol::member::{Liveness, NodeId};
 use crowny_fed::store::decisions::Decided;
 
 /// One journal line, for people.
-pub fn record(record: &Record) -> String {
-    match record {
+pub fn record(told: &Record) -> String {
+    match told {
+        Record::Merge(merge) => format!("merge by {}, {} lines", merge.node, merge.count),
+        Record::Merged(merged) => format!("merged {}", record(&merged.said)),
         Record::Enroll(enroll) => format!("enroll {} {}", enroll.node, enroll.alg),
         Record::Register(register) => {
             format!("register {}@{}", register.node, register.incarnation.value())

@@ -1,0 +1,68 @@
+//! What waits for an anchor, and what branches brought that does not agree.
+
+use super::super::context::Context;
+use crate::protocol::member::NodeId;
+use crate::protocol::membership::Member;
+use crate::store::branch::Branch;
+use crate::store::view::View;
+use serde_json::{Value, json};
+
+/// Lines that wait in `branch.ndjson`.
+pub(super) fn waiting(context: &Context) -> usize {
+    Branch::load(&context.disk()).map_or(0, |branch| branch.count())
+}
+
+/// Members that said two things at one incarnation, and which of them holds; and names that were
+/// announced and are not routed.
+pub(super) fn conflicts(view: &View<'_>) -> Vec<Value> {
+    let one = |(id, member): (&NodeId, &Member)| {
+        let withheld: Vec<String> =
+            member.withheld().iter().map(|service| service.name.to_string()).collect();
+        let losers: Vec<String> = member.rivals().map(ToString::to_string).collect();
+        let some = !withheld.is_empty() || !losers.is_empty();
+        some.then(|| {
+            json!({
+                "node": id,
+                "incarnation": member.word().incarnation,
+                "winner": member.word().digest,
+                "losers": losers,
+                "withheld": withheld,
+            })
+        })
+    };
+    view.fold.membership.members().filter_map(one).collect()
+}
+
+pub(super) fn troubles(context: &Context, view: Option<&View<'_>>) -> Vec<String> {
+    let mut troubles = Vec::new();
+    match Branch::load(&context.disk()) {
+        Ok(branch) => {
+            troubles.extend(branch.damage(&context.disk()).map(|failure| failure.message));
+            if !branch.is_empty() {
+                troubles.push(format!(
+                    "lines that wait in branch.ndjson: {}; the next tick that reaches the anchor merges them",
+                    branch.count()
+                ));
+            }
+        }
+        Err(failure) => troubles.push(failure.message),
+    }
+    let members = view.into_iter().flat_map(|view| view.fold.membership.members());
+    for (id, member) in members {
+        let losers = member.rivals().count();
+        if losers > 0 {
+            troubles.push(format!(
+                "{id} said {} things at incarnation {}: does a second machine run with its key? Its next register settles it",
+                losers + 1,
+                member.word().incarnation.value()
+            ));
+        }
+        for service in member.withheld() {
+            troubles.push(format!(
+                "{id} offers {} without a right to the name, so it is not routed: crowny-fed grant {} {id}",
+                service.name, service.name
+            ));
+        }
+    }
+    troubles
+}

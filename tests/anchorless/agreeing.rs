@@ -1,0 +1,128 @@
+//! Deaths that members agree on, and words they believe each other.
+
+use crate::federation::{Federation, Node};
+use crate::harness::get;
+use serde_json::{Value, json};
+use std::fs;
+
+/// Three members that answer, and an anchor that does not any more.
+fn without_anchor() -> (Federation, [Node; 3]) {
+    let mut fed = Federation::found();
+    let mut nodes = ["n1", "n2", "n3"].map(|id| fed.join(id));
+    for node in &mut nodes {
+        node.serve();
+        node.good(&["tick"]);
+    }
+    fed.anchor.good(&["tick"]);
+    for node in &nodes {
+        node.fed(&["tick"]).expect(0);
+    }
+    fed.anchor.stop();
+    (fed, nodes)
+}
+
+fn status(node: &Node) -> Value {
+    serde_json::from_str(&node.good(&["status", "--json"])).unwrap()
+}
+
+fn row(node: &Node, id: &str) -> Option<String> {
+    node.map().into_iter().find(|row| row.split('|').nth(1) == Some(id))
+}
+
+fn decisions(node: &Node, kind: &str) -> Vec<Value> {
+    let lines = node.text("decisions.ndjson");
+    let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let of_kind = lines.filter(|line| line["type"] == kind);
+    of_kind.map(|line| serde_json::from_str(line["payload"].as_str().unwrap()).unwrap()).collect()
+}
+
+#[test]
+fn members_agree_that_one_is_dead_and_the_anchor_has_the_last_word() {
+    let (mut fed, [n1, n2, mut n3]) = without_anchor();
+    n3.stop();
+    let all = ["gw1", "n1", "n2", "n3"];
+    // What the others saw last speaks for it, until they have looked again.
+    n1.fed(&["tick"]).expect(0);
+    assert!(!row(&n1, "n3").unwrap().contains("provisional"), "{:?}", n1.map());
+    n2.fed(&["tick"]).expect(0);
+    n1.fed(&["tick"]).expect(0);
+    assert!(row(&n1, "n3").unwrap().ends_with("|provisional"), "{:?}", n1.map());
+    assert!(n1.good(&["status"]).contains("n3 is doubted, with no anchor to judge"));
+    for _ in 0..4 {
+        n1.fed(&["tick"]).expect(0);
+        n2.fed(&["tick"]).expect(0);
+    }
+    for node in [&n1, &n2] {
+        let held = status(node)["provisional"]["dead"].clone();
+        assert_eq!(held, json!(["gw1", "n3"]), "{}", node.good(&["status"]));
+        assert_eq!(node.map().len(), 2, "{:?}", node.map());
+        let told = decisions(node, "provisional");
+        let mut dead: Vec<&str> = told.iter().map(|it| it["node"].as_str().unwrap()).collect();
+        dead.sort_unstable();
+        assert_eq!(dead, ["gw1", "n3"], "one line for each, whatever came after");
+    }
+    // No line of it is the journal's.
+    assert_eq!(n1.lines(), fed.anchor.lines());
+
+    n3.serve();
+    n1.fed(&["tick"]).expect(0);
+    assert!(row(&n1, "n3").is_some(), "one answer ends it");
+    fed.anchor.serve();
+    n1.fed(&["tick"]).expect(0).saying(&["the anchor is back"]);
+    assert_eq!(status(&n1)["provisional"], json!({}));
+    n1.fed(&["tick"]).expect(0);
+    for id in all {
+        assert!(!row(&n1, id).unwrap_or_default().contains("provisional"), "{id}: {:?}", n1.map());
+    }
+    assert_eq!(n1.map().len(), all.len());
+}
+
+#[test]
+fn a_map_that_is_to_hold_holds_and_is_marked() {
+    let (_fed, [n1, n2, mut n3]) = without_anchor();
+    n3.stop();
+    let hold = n1.text("crowny-fed.toml") + "anchorless = \"hold\"\n";
+    fs::write(n1.file("crowny-fed.toml"), hold).unwrap();
+    for _ in 0..6 {
+        n1.fed(&["tick"]).expect(0);
+        n2.fed(&["tick"]).expect(0);
+    }
+    assert_eq!(n1.map().len(), 4, "{:?}", n1.map());
+    for id in ["gw1", "n3"] {
+        assert!(row(&n1, id).unwrap().ends_with("|provisional"), "{:?}", n1.map());
+    }
+    assert_eq!(n2.map().len(), 2);
+    fs::write(n1.file("crowny-fed.toml"), "anchorless = \"die\"\n").unwrap();
+    n1.fed(&["tick"]).expect(78).saying(&["line 1", "expected `agree` or `hold`"]);
+}
+
+#[test]
+fn what_a_member_says_in_isolation_counts_for_the_others_at_once() {
+    let (mut fed, [n1, n2, n3]) = without_anchor();
+    let ran = n1.fed(&["drain"]).expect(0);
+    assert!(ran.out.contains("branch.ndjson") || ran.err.contains("branch.ndjson"), "{ran:?}");
+    n1.fed(&["tick"]).expect(0);
+    n2.fed(&["tick"]).expect(0);
+    let told = row(&n2, "n1").unwrap();
+    assert!(told.ends_with("|drain|provisional"), "{told}");
+    // Somebody else's word in one's own branch is believed by its signature alone.
+    let page = get(n1.port, "/sync?branch").text();
+    let (line, rest) = page.split_once('\n').unwrap();
+    assert!(rest.starts_with("\n{\"mode\":\"ed25519\",\"node\":\"n1\""), "{rest}");
+    let forged = line.replace("\\\"on\\\":true", "\\\"on\\\":false");
+    assert_ne!(forged, line);
+    fs::write(n3.file("branch.ndjson"), forged + "\n").unwrap();
+    n2.fed(&["tick"]).expect(0);
+    assert!(row(&n2, "n1").unwrap().ends_with("|drain|provisional"));
+    fs::remove_file(n3.file("branch.ndjson")).unwrap();
+
+    fed.anchor.serve();
+    n1.fed(&["tick"]).expect(0);
+    n1.fed(&["tick"]).expect(0);
+    assert!(!n1.file("branch.ndjson").exists(), "the journal holds it");
+    for node in [&n1, &n2, &n3] {
+        node.fed(&["tick"]).expect(0);
+        assert!(row(node, "n1").unwrap().ends_with("|drain"), "{:?}", node.map());
+        assert_eq!(node.lines(), fed.anchor.lines());
+    }
+}
