@@ -8,6 +8,7 @@ mod rules;
 
 pub(super) use rules::refutation;
 
+use super::looking;
 use super::publish;
 use super::rounds::take_lock;
 use super::witnesses::{self, Whom};
@@ -87,12 +88,14 @@ impl<'a> Desk<'a> {
         Ok(desk)
     }
 
-    /// Takes the append lock and opens the journal.
+    /// Takes the append lock and opens the journal; after a boot or a gap asks the members first
+    /// whether it is the newest copy.
     pub(super) fn open(
         disk: Disk<'a>,
         config: &'a Config,
         patience: Duration,
     ) -> Result<Desk<'a>, Failure> {
+        looking::before_signing(&disk, config)?;
         let busy = || Failure::new(Kind::Busy, "another process works on the journal");
         let append = take_lock(disk.host, &config.layout.state(), patience)?.ok_or_else(busy)?;
         let identity = Identity::require(&disk)?;

@@ -14,6 +14,7 @@ mod hearsay;
 pub mod helping;
 pub mod joining;
 mod judging;
+mod looking;
 pub mod observing;
 pub mod peers;
 pub mod plan;

@@ -6,6 +6,7 @@
 //! ours: whoever shows different members different histories has to fear that they talk.
 
 use super::against::{self, Seen};
+use super::looking;
 use super::pull::{Copy, Says, locked};
 use super::server::{ASK_MS, Server};
 use crate::config::Config;
@@ -259,16 +260,7 @@ pub fn look_at_one(
 ) -> Result<(), Failure> {
     let Ok(ours) = Published::read(disk) else { return Ok(()) };
     let asked = ask(disk, config, (&ours.identity, fold), run);
-    let Some((server, answer)) = asked.shown.into_iter().next() else { return Ok(()) };
-    let Ok(shown) = server.whole("/checkpoint", answer) else { return Ok(()) };
-    let Ok((theirs, note)) = against::opened(fold, &ours.vkey, &shown) else { return Ok(()) };
-    // Read again: a line committed since we asked must not look like one that we lost.
-    let ours = Published::read(disk)?;
-    let seen = Seen { theirs: &theirs, note: &note.render(), url: &server.url };
-    if theirs.size > ours.checkpoint.size {
-        return Err(against::rolled_back(disk, &ours, &seen));
-    }
-    against::expect_earlier(disk, &ours, &seen)
+    looking::weigh(disk, fold, &asked.shown).map(|_| ())
 }
 
 /// What a shown checkpoint says beside ours: `Some` where it is the log's.

@@ -2,11 +2,12 @@
 
 use super::helping::below;
 use super::judging::{Judged, Seen, judge};
+use super::looking;
 use super::peers::{self, Heard};
 use super::plan::{Of, Plan, plan, whom};
 use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
-use super::{follow, publish, sync, witnesses};
+use super::{follow, publish, witnesses};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
 use crate::host::{Clock, Host, Keep, Lock, Readers};
@@ -111,10 +112,9 @@ fn anchor_tick(
     let learnt =
         probe(&disk, config, (identity, &loaded.ledger, &plan), (&mut memory, probing_ms))?;
     if !dry_run {
-        let until_boot_ms = probing_ms.min(host.clock().boot_ms + config.profile.timeout_ms);
-        let (turn, fold) = (memory.tick, loaded.ledger.fold());
-        let run = sync::Run { until_boot_ms, turn, from: &[], progress: &|_, _| {} };
-        sync::look_at_one(&disk, config, fold, &run)?;
+        let turn = (memory.tick, probing_ms);
+        let told = looking::in_tick((&disk, config), loaded.ledger.fold(), turn)?;
+        loaded.warnings.extend(told);
     }
     if host.clock().boot_ms > deadline_ms {
         return Err(Failure::failed(
