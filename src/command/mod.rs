@@ -4,6 +4,7 @@ mod accept_loss;
 mod completions;
 mod context;
 mod demo;
+mod doctor;
 mod failover;
 mod grant;
 mod init;
@@ -12,12 +13,14 @@ mod join;
 mod log;
 mod print;
 mod probe;
+mod progress;
 mod proof;
 mod register;
 mod root;
 mod routes;
 mod serve;
 mod simulate;
+mod snapshot;
 mod status;
 mod sync;
 mod tick;
@@ -75,6 +78,8 @@ fn dispatch(cli: &Cli) -> Ending {
         // It may have evidence to write.
         Verb::Verify(verify) if verify.against.is_some() => verify::run(&plain()?, verify),
         Verb::Verify(verify) => verify::run(&look()?, verify),
+        Verb::Doctor(typed) => doctor::run(common, typed),
+        Verb::Snapshot(reading) => snapshot::run(&plain()?, reading.json),
         Verb::Sync(typed) => sync::run(&plain()?, typed),
         Verb::Root(reading) => root::run(&look()?, reading.json),
         Verb::Proof(proof) => proof::run(common, proof),

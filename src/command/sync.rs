@@ -1,7 +1,7 @@
 //! `sync`: fetches what this member's journal lacks, now.
 
 use super::context::Context;
-use super::{Ending, print};
+use super::{Ending, print, progress};
 use crate::cli::Sync;
 use crate::cycle::rounds::{PATIENCE, take_lock};
 use crate::cycle::sync::{Run, Synced, run as sync};
@@ -9,7 +9,6 @@ use crate::error::{Failure, Kind};
 use crate::host::Host;
 use crate::protocol::registration::parse_url;
 use crate::store::identity::Identity;
-use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::json;
 
 pub(super) fn run(context: &Context, typed: &Sync) -> Ending {
@@ -26,11 +25,8 @@ pub(super) fn run(context: &Context, typed: &Sync) -> Ending {
     for url in &typed.from {
         parse_url(url).map_err(|error| Failure::new(Kind::Usage, format!("--from: {error}")))?;
     }
-    let bar = bar();
-    let progress = |held: u64, wanted: u64| {
-        bar.set_length(wanted);
-        bar.set_position(held);
-    };
+    let bar = progress::bar(progress::LINES);
+    let progress = progress::show(&bar);
     let turn = context.host.clock().wall_ms / 1_000;
     let synced = sync(
         disk,
@@ -50,15 +46,6 @@ pub(super) fn run(context: &Context, typed: &Sync) -> Ending {
         return Err(Failure::failed(why).hint("the warnings say why; run it again").into());
     }
     Ok(None)
-}
-
-/// Hidden by itself where standard error is no terminal.
-fn bar() -> ProgressBar {
-    let bar = ProgressBar::no_length();
-    match ProgressStyle::with_template("{bar:30} {pos}/{len} lines, {per_sec}, {eta} left") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
 }
 
 fn tell(context: &Context, typed: &Sync, synced: &Synced) -> Result<(), Failure> {

@@ -11,7 +11,7 @@ use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
 use super::speaking::adopt_named_key;
 use super::sync::{self, Synced, anchor_urls};
-use super::tick::{Loaded, Report, beginning, busy, load, save_memory};
+use super::tick::{How, Loaded, Report, beginning, busy, load, save_memory};
 use super::{publish, refuting};
 use crate::config::Config;
 use crate::error::Failure;
@@ -34,13 +34,13 @@ pub(super) fn tick(
     disk: Disk<'_>,
     config: &Config,
     identity: &Identity,
-    dry_run: bool,
+    How { dry_run, progress }: How<'_>,
 ) -> Result<Report, Failure> {
     let host = disk.host;
     let began = host.clock();
     let deadline_ms = config.profile.deadline_ms();
     let mend = if dry_run { Mend::No } else { Mend::Yes };
-    let Loaded { ledger, memory, warnings } = load(disk, identity, mend)?;
+    let Loaded { ledger, memory, warnings } = load(disk, identity, mend, progress)?;
     let (pulse, memory) = memory.open(&beginning(&began), config.profile.interval_ms);
     drop(ledger);
     let synced = match dry_run {
@@ -53,7 +53,7 @@ pub(super) fn tick(
                 until_boot_ms: began.boot_ms + deadline_ms / 2,
                 turn: memory.tick,
                 from: &[],
-                progress: &|_, _| {},
+                progress,
             },
         )?,
     };

@@ -6,6 +6,7 @@
 pub mod admission;
 pub mod against;
 mod agents;
+pub mod doctor;
 pub mod enrolment;
 mod follow;
 pub mod fork;
@@ -24,6 +25,7 @@ mod pull;
 pub mod refuting;
 pub mod rounds;
 pub mod server;
+pub mod snapshot;
 pub mod speaking;
 pub mod sync;
 pub mod tick;

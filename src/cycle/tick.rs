@@ -21,7 +21,7 @@ use crate::protocol::memory::{Beginning, Memory};
 use crate::protocol::roster::{Rejected, RosterChange};
 use crate::protocol::subject::Subject;
 use crate::protocol::verdict::Decision;
-use crate::store::audit::{Depth, audit};
+use crate::store::audit::{Depth, audit_with};
 use crate::store::decisions::ReachChange;
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
@@ -76,8 +76,28 @@ pub struct Report {
     pub size: u64,
 }
 
+/// How a tick is run.
+#[derive(Clone, Copy)]
+pub struct How<'a> {
+    /// Nothing is written, not even what needs mending.
+    pub dry_run: bool,
+    /// Told how much is done of what takes long: bytes of a journal read anew, lines fetched.
+    pub progress: &'a dyn Fn(u64, u64),
+}
+
+impl std::fmt::Debug for How<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("How").field("dry_run", &self.dry_run).finish_non_exhaustive()
+    }
+}
+
 /// Runs one tick. With `dry_run` nothing is written, not even what needs mending.
 pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Failure> {
+    run_telling(host, config, How { dry_run, progress: &|_, _| {} })
+}
+
+/// The same for somebody who watches.
+pub fn run_telling(host: &dyn Host, config: &Config, how: How<'_>) -> Result<Ended, Failure> {
     let disk = Disk { host, layout: &config.layout };
     let identity = Identity::require(&disk)?;
     let Some(_whole_tick) = take_lock(host, &config.layout.keys(), Duration::ZERO)? else {
@@ -86,8 +106,8 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
     let config =
         &Config { own: Some(config.own.clone().unwrap_or(identity.id.clone())), ..config.clone() };
     let report = match identity.is_anchor() {
-        true => anchor_tick(disk, config, &identity, dry_run)?,
-        false => follow::tick(disk, config, &identity, dry_run)?,
+        true => anchor_tick(disk, config, &identity, how)?,
+        false => follow::tick(disk, config, &identity, how)?,
     };
     Ok(Ended::Done(Box::new(report)))
 }
@@ -97,11 +117,12 @@ fn anchor_tick(
     disk: Disk<'_>,
     config: &Config,
     identity: &Identity,
-    dry_run: bool,
+    How { dry_run, progress }: How<'_>,
 ) -> Result<Report, Failure> {
     let host = disk.host;
     let mend = if dry_run { Mend::No } else { Mend::Yes };
-    let mut loaded = load(disk, identity, mend)?;
+    let mut loaded = load(disk, identity, mend, progress)?;
+    loaded.ledger.expect_begun()?;
     let began = host.clock();
     let deadline_ms = began.boot_ms + config.profile.deadline_ms();
     let (pulse, mut memory) = loaded.memory.open(&beginning(&began), config.profile.interval_ms);
@@ -201,6 +222,7 @@ pub(super) fn load<'a>(
     disk: Disk<'a>,
     identity: &Identity,
     mend: Mend,
+    progress: &dyn Fn(u64, u64),
 ) -> Result<Loaded<'a>, Failure> {
     let _reading = take_lock(disk.host, &disk.layout.state(), PATIENCE)?.ok_or_else(busy)?;
     let ledger = Ledger::open(disk, identity, mend)?;
@@ -211,7 +233,7 @@ pub(super) fn load<'a>(
     if memory.boot_id == disk.host.clock().boot_id {
         recheck(&disk, identity, &ledger, (memory.tick, mend))?;
     } else if ledger.floor().size > 0 {
-        audit(&disk, Depth::Journal)?;
+        audit_with(&disk, Depth::Journal, progress)?;
         if mend == Mend::Yes {
             rebuild::index(&disk, &identity.origin, ledger.floor())?;
         }
