@@ -1,8 +1,10 @@
 //! Verbs and flags exactly as typed; `config` makes sense of them.
 
+mod doctor;
 mod member;
 mod simulate;
 
+pub use doctor::Doctor;
 pub use member::{Drain, Grant, Handover, Invite, Join, Reach, Recover, Register};
 pub use simulate::Simulate;
 
@@ -128,6 +130,10 @@ pub enum Verb {
     AcceptLoss,
     /// Check chain, root and signature of the journal on disk.
     Verify(Verify),
+    /// Say what is wrong here, why, and the next command that is safe. Writes nothing without a flag.
+    Doctor(Doctor),
+    /// Write snapshot.json anew from the whole journal, checked against the floor and the tiles.
+    Snapshot(Reading),
     /// Fetch what this member's journal lacks, from the anchor or any member, and check it.
     Sync(Sync),
     /// Bring what this member said while no anchor answered to the one that does.

@@ -76,6 +76,16 @@ impl Layout {
         self.state().join("evidence")
     }
 
+    /// When the members' checkpoints were last looked at.
+    pub fn looked(&self) -> PathBuf {
+        self.state().join("looked.json")
+    }
+
+    /// An operator's word that the wall clock is right although the journal is ahead of it.
+    pub fn accepted_clock(&self) -> PathBuf {
+        self.state().join("clock.json")
+    }
+
     /// Temporary files of ours.
     pub fn temporary(&self, target: &Path) -> PathBuf {
         let name = target.file_name().unwrap_or_default();

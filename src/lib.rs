@@ -44,6 +44,7 @@
 //! | how does a member get the journal, and why believe it? | `cycle/sync.rs`, `cycle/pull.rs`, `journal/prefix.rs` |
 //! | what does a node's own tick do? | `cycle/follow.rs` |
 //! | what convicts the log's key? | `cycle/against.rs`, `cycle/fork.rs` |
+//! | what is wrong here, and what repairs it? | `protocol/diagnosis.rs`, `cycle/doctor.rs` |
 //! | which path answers what? | `http/router.rs` |
 //!
 //! # Deliberately absent

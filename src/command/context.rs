@@ -47,6 +47,24 @@ impl Context {
         Context::over(common, config)
     }
 
+    /// For `doctor`: whatever can be looked at, and everything that stands in the way of the others.
+    pub(super) fn looking(common: &Common) -> Result<(Context, Vec<Failure>), Failure> {
+        let (here, peers) = (working_folder(&common.dir)?, Peers::default());
+        step_down(&here.join(&common.dir))?;
+        let mut told = Vec::new();
+        let config = match assemble(common, &peers, &here, owner::check_configuration) {
+            Ok(config) => config,
+            Err(failure) => {
+                told.push(failure);
+                config::assemble(common, &peers, None, &here)?
+            }
+        };
+        told.extend(refuse_protected(&config).err());
+        told.extend(trespasses(&config));
+        let host = host(config.ca_file.clone());
+        Ok((Context { host, config, common: common.clone() }, told))
+    }
+
     fn over(common: &Common, mut config: Config) -> Result<Context, Failure> {
         let host = host(config.ca_file.clone());
         if config.own.is_none() {
@@ -136,16 +154,28 @@ fn is_input(name: &str) -> bool {
 }
 
 fn refuse_foreign(config: &Config) -> Result<(), Failure> {
+    trespasses(config).into_iter().next().map_or(Ok(()), Err)
+}
+
+/// Every file of ours that others may write, or read though it is secret.
+fn trespasses(config: &Config) -> Vec<Failure> {
     let layout = &config.layout;
-    refuse(layout.dir(), owner::check)?;
     let ours = host(None).names(layout.dir()).unwrap_or_default();
-    ours.iter()
-        .filter(|name| !is_input(name))
-        .try_for_each(|name| refuse(&layout.dir().join(name), owner::check))?;
-    let secrets = [layout.keys(), layout.state(), layout.invites(), layout.node_keys()];
-    secrets.iter().try_for_each(|path| refuse(path, owner::check_secret))?;
+    let ours = ours.iter().filter(|name| !is_input(name)).map(|name| layout.dir().join(name));
     let keys = host(None).names(&layout.keys()).unwrap_or_default();
-    keys.iter().try_for_each(|name| refuse(&layout.keys().join(name), owner::check_secret))
+    let keys = keys.iter().map(|name| layout.keys().join(name));
+    let secrets = [layout.keys(), layout.state(), layout.invites(), layout.node_keys()];
+    let open = std::iter::once(layout.dir().to_owned()).chain(ours);
+    let open = open.filter_map(|path| refuse(&path, owner::check).err());
+    let read = secrets.into_iter().chain(keys);
+    let read = read.filter_map(|path| refuse(&path, owner::check_secret).err());
+    let mut told: Vec<Failure> = Vec::new();
+    for failure in open.chain(read) {
+        if !told.contains(&failure) {
+            told.push(failure);
+        }
+    }
+    told
 }
 
 fn refuse(

@@ -2,7 +2,7 @@
 
 use super::context::Context;
 use super::{Ending, print};
-use crate::cycle::merging::{Merging, bring};
+use crate::cycle::merging::{Merging, bring, bring_own};
 use crate::cycle::rounds::{PATIENCE, take_lock};
 use crate::cycle::sync::{Run, run as sync};
 use crate::error::{Failure, Kind};
@@ -13,15 +13,13 @@ use serde_json::json;
 
 pub(super) fn run(context: &Context, as_json: bool) -> Ending {
     let disk = context.disk();
-    if Identity::require(&disk)?.is_anchor() {
-        return Err(Failure::failed("this is the anchor: others bring it their branches")
-            .hint("on a member: crowny-fed merge")
-            .into());
-    }
+    let anchor = Identity::require(&disk)?.is_anchor();
     let busy = || Failure::new(Kind::Busy, "another run of this member is at work");
     let _whole = take_lock(&context.host, &disk.layout.keys(), PATIENCE)?.ok_or_else(busy)?;
     let merging = if Branch::load(&disk)?.is_empty() {
         Merging::default()
+    } else if anchor {
+        bring_own(disk, &context.config)?
     } else {
         let turn = context.host.clock().wall_ms / 1_000;
         let run = Run { until_boot_ms: u64::MAX, turn, from: &[], progress: &|_, _| {} };

@@ -4,6 +4,7 @@ mod accept_loss;
 mod completions;
 mod context;
 mod demo;
+mod doctor;
 mod failover;
 mod grant;
 mod handover;
@@ -22,6 +23,7 @@ mod root;
 mod routes;
 mod serve;
 mod simulate;
+mod snapshot;
 mod status;
 mod sync;
 mod tick;
@@ -81,6 +83,8 @@ fn dispatch(cli: &Cli) -> Ending {
         // It may have evidence to write.
         Verb::Verify(verify) if verify.against.is_some() => verify::run(&plain()?, verify),
         Verb::Verify(verify) => verify::run(&look()?, verify),
+        Verb::Doctor(typed) => doctor::run(common, typed),
+        Verb::Snapshot(reading) => snapshot::run(&plain()?, reading.json),
         Verb::Sync(typed) => sync::run(&plain()?, typed),
         Verb::Merge(reading) => merge::run(&plain()?, reading.json),
         Verb::Root(reading) => root::run(&look()?, reading.json),

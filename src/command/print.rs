@@ -57,7 +57,7 @@ pub(super) fn table(head: &[&str], rows: Vec<Vec<String>>) -> String {
 }
 
 /// Messages may quote other people's bytes: they stay on one line.
-fn one_line(text: &str) -> String {
+pub(super) fn one_line(text: &str) -> String {
     // Bidirectional marks could turn a message around on the screen.
     let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let shown = |c: char| match c.is_control() || turns(c) {

@@ -1,8 +1,7 @@
 //! `recover`: a node becomes the anchor by the recovery key.
 
 use super::context::Context;
-use super::progress::bar;
-use super::{Ending, print};
+use super::{Ending, print, progress};
 use crate::auth::keys::parse_seed;
 use crate::cli::Recover;
 use crate::cycle::recovery::{Recovered, Recovery, recover};
@@ -23,11 +22,8 @@ pub(super) fn run(context: &Context, typed: &Recover) -> Ending {
     for url in &typed.urls {
         parse_url(url).map_err(|error| Failure::new(Kind::Usage, format!("--url: {error}")))?;
     }
-    let bar = bar();
-    let progress = |held: u64, wanted: u64| {
-        bar.set_length(wanted);
-        bar.set_position(held);
-    };
+    let bar = progress::bar(progress::LINES);
+    let progress = progress::show(&bar);
     let asked = Recovery {
         key: key(context, &typed.key)?,
         urls: typed.urls.clone(),

@@ -167,7 +167,7 @@ fn journal_troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
     if let Some(ahead_s) = last.map(|last| last.line.ts.saturating_sub(now_s)).filter(|s| *s > 300)
     {
         troubles.push(format!(
-            "the clock is {ahead_s} s behind the journal's last line: signed writes wait"
+            "the clock is {ahead_s} s behind the journal's last line: signed writes wait; crowny-fed doctor says more, if it is right: crowny-fed doctor --accept-clock"
         ));
     }
     troubles

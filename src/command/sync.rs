@@ -1,8 +1,7 @@
 //! `sync`: fetches what this member's journal lacks, now.
 
 use super::context::Context;
-use super::progress::bar;
-use super::{Ending, print};
+use super::{Ending, print, progress};
 use crate::cli::Sync;
 use crate::cycle::rounds::{PATIENCE, take_lock};
 use crate::cycle::sync::{Run, Synced, run as sync};
@@ -26,11 +25,8 @@ pub(super) fn run(context: &Context, typed: &Sync) -> Ending {
     for url in &typed.from {
         parse_url(url).map_err(|error| Failure::new(Kind::Usage, format!("--from: {error}")))?;
     }
-    let bar = bar();
-    let progress = |held: u64, wanted: u64| {
-        bar.set_length(wanted);
-        bar.set_position(held);
-    };
+    let bar = progress::bar(progress::LINES);
+    let progress = progress::show(&bar);
     let turn = context.host.clock().wall_ms / 1_000;
     let synced = sync(
         disk,

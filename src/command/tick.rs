@@ -1,9 +1,9 @@
 //! `tick`: one run, silent unless something changed or was asked for.
 
 use super::context::Context;
-use super::{Ending, print, probe};
+use super::{Ending, print, probe, progress};
 use crate::cli::Tick;
-use crate::cycle::tick::{Ended, Report, run as tick};
+use crate::cycle::tick::{Ended, How, Report, run_telling as tick};
 use crate::error::Kind;
 use crate::protocol::blind::Pulse;
 use crate::protocol::contact::{Contact, Help, Said};
@@ -14,7 +14,11 @@ use crate::protocol::verdict::needed;
 use crate::store::decisions::Decided;
 
 pub(super) fn run(context: &Context, typed: &Tick) -> Ending {
-    let report = match tick(&context.host, &context.config, typed.dry_run)? {
+    let bar = progress::bar(progress::PARTS);
+    let how = How { dry_run: typed.dry_run, progress: &progress::show(&bar) };
+    let ended = tick(&context.host, &context.config, how);
+    bar.finish_and_clear();
+    let report = match ended? {
         Ended::InProgress => {
             if !context.common.quiet {
                 print::out("tick in progress\n")?;

@@ -1,15 +1,18 @@
 //! `verify`: the disk held against what was signed, and with `--against` against what others show.
 
 use super::context::Context;
-use super::{Ending, print};
+use super::{Ending, print, progress};
 use crate::cli::Verify;
 use crate::cycle::against::{Agreement, against};
-use crate::store::audit::{Audit, Depth, audit};
+use crate::store::audit::{Audit, Depth, audit_with};
 use std::cmp::Ordering;
 
 pub(super) fn run(context: &Context, typed: &Verify) -> Ending {
     let depth = if typed.full { Depth::Full } else { Depth::Journal };
-    let audit = audit(&context.disk(), depth)?;
+    let bar = progress::bar(progress::BYTES);
+    let audit = audit_with(&context.disk(), depth, &progress::show(&bar));
+    bar.finish_and_clear();
+    let audit = audit?;
     let url = typed.against.as_deref();
     let agreed = url.map(|url| against(&context.host, &context.config, url)).transpose()?;
     if typed.json {

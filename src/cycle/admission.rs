@@ -4,13 +4,16 @@
 //! signature under the append lock, so that of 64 copies at once one makes the line and 63 meet its
 //! nonce.
 
+mod clock;
 mod merging;
 mod rules;
 
+use clock::Times;
 pub use merging::{Brought, Fate, KIND as MERGE, merge};
 pub(super) use rules::{check_announced, refutation};
 
 use super::handover;
+use super::looking;
 use super::publish;
 use super::rounds::take_lock;
 use super::witnesses::{self, Whom};
@@ -29,6 +32,7 @@ use crate::journal::replay::Fold;
 use crate::protocol::member::{Incarnation, NodeId};
 use crate::protocol::memory::Memory;
 use crate::protocol::route::Local;
+use crate::store::accepted_clock::AcceptedClock;
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
@@ -70,7 +74,7 @@ pub(super) struct Desk<'a> {
     pub(super) config: &'a Config,
     pub(super) identity: Identity,
     pub(super) ledger: Ledger<'a>,
-    pub(super) now_s: u64,
+    pub(super) times: Times,
     _append: Lock,
 }
 
@@ -80,33 +84,28 @@ impl<'a> Desk<'a> {
     pub(super) fn for_request(disk: Disk<'a>, config: &'a Config) -> Result<Desk<'a>, Refusal> {
         let wall_s = disk.host.clock().wall_ms / 1_000;
         let desk = Desk::open(disk, config, REQUEST_PATIENCE).map_err(unavailable)?;
-        let last_s = desk.ledger.tip().ts;
-        if wall_s + SKEW_S_MAX < last_s {
-            return Err(Refusal::Unavailable(format!(
-                "clock: this anchor's clock ({wall_s}) is {} s behind its own last line; signed writes wait",
-                last_s - wall_s
-            )));
-        }
+        desk.times.expect_near(wall_s)?;
         Ok(desk)
     }
 
-    /// Takes the append lock and opens the journal.
+    /// Takes the append lock and opens the journal; after a boot or a gap asks the members first
+    /// whether it is the newest copy.
     pub(super) fn open(
         disk: Disk<'a>,
         config: &'a Config,
         patience: Duration,
     ) -> Result<Desk<'a>, Failure> {
+        looking::before_signing(&disk, config)?;
         let busy = || Failure::new(Kind::Busy, "another process works on the journal");
         let append = take_lock(disk.host, &config.layout.state(), patience)?.ok_or_else(busy)?;
         let identity = Identity::require(&disk)?;
         let ledger = Ledger::open(disk, &identity, Mend::Yes)?;
+        ledger.expect_begun()?;
         handover::expect_none(&identity, ledger.fold())?;
         let last_s = ledger.tip().ts;
-        let now_s = disk.host.clock().wall_ms / 1_000;
-        // The line's own time, which never goes back: after a step of the clock a nonce that was
-        // forgotten, or a key that was retired, must not be in time again.
-        let now_s = now_s.max(last_s);
-        Ok(Desk { disk, config, identity, ledger, now_s, _append: append })
+        let wall_s = disk.host.clock().wall_ms / 1_000;
+        let times = Times::of(wall_s, last_s, AcceptedClock::load(&disk)?);
+        Ok(Desk { disk, config, identity, ledger, times, _append: append })
     }
 
     /// Appends, signs, publishes the map, and answers with the line that `answer_at` names counted
@@ -119,7 +118,7 @@ impl<'a> Desk<'a> {
         let first = self.ledger.tip().size;
         // Before the commit: what cannot be signed must not become a line.
         self.log_keys()?;
-        self.ledger.append(drafts, self.now_s)?;
+        self.ledger.append(drafts, self.times.line_s)?;
         self.tell(first + answer_at)
     }
 
@@ -184,7 +183,7 @@ impl<'a> Desk<'a> {
     }
 
     fn log_keys(&self) -> Result<Vec<SigningKey>, Failure> {
-        log_keys::signing(&self.disk, &self.identity, self.ledger.fold(), self.now_s)
+        log_keys::signing(&self.disk, &self.identity, self.ledger.fold(), self.times.line_s)
     }
 }
 
@@ -217,34 +216,52 @@ pub fn submit(
     envelope.agrees(&identity.origin).map_err(Refusal::Malformed)?;
 
     let desk = Desk::for_request(disk, config)?;
-    let fold = desk.ledger.fold();
-    let key = authenticate((&disk, fold), (kind, &envelope, &node), desk.now_s)?;
-    check_ts(envelope.ts, desk.now_s)?;
-    let mut used = UsedNonces::load(&disk, desk.now_s).map_err(unavailable)?;
-    check_nonce(fold, &used, (&node, &envelope), desk.now_s)?;
+    let (fold, times) = (desk.ledger.fold(), &desk.times);
+    let key = authenticate((&disk, fold), (kind, &envelope, &node), times.keys_s)?;
+    check_ts(envelope.ts, times.gate_s)?;
+    let mut used = UsedNonces::load(&disk, times.gate_s).map_err(unavailable)?;
+    check_nonce(fold, &used, (&node, &envelope), times.gate_s)?;
+    times.expect_safe(&used, (&node, envelope.ts))?;
     let record = Record::read(kind, &envelope.payload);
     if record == Record::Unknown {
         return Err(Refusal::Malformed(format!("the payload is no {kind}: see docs/formats.md")));
     }
+    let once = (&node, envelope.nonce.as_str(), envelope.ts);
     if let Some(seq) = rules::of(&desk, &record, &key)? {
-        used.add(&disk, (&node, &envelope.nonce, envelope.ts), desk.now_s).map_err(unavailable)?;
+        used.add(&disk, once, times.gate_s).map_err(unavailable)?;
         return desk.told(seq).map_err(unavailable);
     }
-    // Whoever wants to go may, however fast it wrote before.
-    let pace = fold.pace.wait_s(&node, desk.now_s).filter(|_| kind != "leave");
-    if let Some(wait_s) = pace {
+    let draft = submitted(&desk, (kind, &envelope, &node), key)?;
+    if times.keeps_nonces_of_lines() {
+        // Before the line: one that is not remembered could be sent again.
+        used.add(&disk, once, times.gate_s).map_err(unavailable)?;
+    }
+    desk.commit(vec![draft], 0).map_err(unavailable)
+}
+
+/// The line that a request becomes, if its member does not write too fast or too much.
+fn submitted(
+    desk: &Desk<'_>,
+    (kind, envelope, node): (&str, &Envelope, &NodeId),
+    key: KeyRecord,
+) -> Result<Draft, Refusal> {
+    let (fold, times) = (desk.ledger.fold(), &desk.times);
+    // Whoever wants to go may, however fast it wrote before. Lines that are all of one time tell
+    // nothing about how fast they came.
+    let paced = kind != "leave" && !times.keeps_nonces_of_lines();
+    if let Some(wait_s) = fold.pace.wait_s(node, times.line_s).filter(|_| paced) {
         return Err(Refusal::TooMany(format!("{node} writes too fast, try again in {wait_s} s")));
     }
     let sig = envelope.sig.clone().unwrap_or_default();
     let author = Author { alg: key.alg, kid: key.kid, sig };
     let draft = Draft::submitted(kind, &envelope.payload, author);
-    let bytes = desk.ledger.size_of(&draft, desk.now_s);
+    let bytes = desk.ledger.size_of(&draft, times.line_s);
     if bytes > SUBMITTED_BYTES_MAX {
         return Err(Refusal::TooLarge(format!(
             "the line would have {bytes} bytes, limit {SUBMITTED_BYTES_MAX}"
         )));
     }
-    desk.commit(vec![draft], 0).map_err(unavailable)
+    Ok(draft)
 }
 
 pub(super) fn anchor_identity(disk: &Disk<'_>) -> Result<Identity, Refusal> {

@@ -111,16 +111,7 @@ fn expect_one_log(
 /// Kind `Integrity` with both notes kept: the two are two histories under one signature.
 pub fn expect_earlier(disk: &Disk<'_>, ours: &Published, seen: &Seen<'_>) -> Result<(), Failure> {
     let (old, new) = (seen.theirs.size, ours.checkpoint.size);
-    // Nothing is earlier than an empty log, and what is later contradicts nothing by its size.
-    if old == 0 || old > new {
-        return Ok(());
-    }
-    let read = |tile| tree::read_part(disk, tile, new);
-    let path = match old.cmp(&new) {
-        Ordering::Less => consistency_proof::<ReadError>(old, new, read).map_err(Failure::from)?,
-        _ => Vec::new(),
-    };
-    let Some(reason) = broken(seen.theirs, &ours.checkpoint, &path) else {
+    let Some(reason) = contradiction(disk, ours, seen.theirs)? else {
         return Ok(());
     };
     // Tiles are derived: before somebody is accused, they are held against the journal.
@@ -131,6 +122,25 @@ pub fn expect_earlier(disk: &Disk<'_>, ours: &Published, seen: &Seen<'_>) -> Res
         false => format!("our {new} lines do not begin with the {old} that {url} shows: {reason}"),
     };
     Err(convict(disk, ours, (old, seen.note), told))
+}
+
+/// Why a checkpoint that is not larger than ours is no earlier moment of our log, by our tiles.
+pub(super) fn contradiction(
+    disk: &Disk<'_>,
+    ours: &Published,
+    theirs: &Checkpoint,
+) -> Result<Option<String>, Failure> {
+    let (old, new) = (theirs.size, ours.checkpoint.size);
+    // Nothing is earlier than an empty log, and what is later contradicts nothing by its size.
+    if old == 0 || old > new {
+        return Ok(None);
+    }
+    let read = |tile| tree::read_part(disk, tile, new);
+    let path = match old.cmp(&new) {
+        Ordering::Less => consistency_proof::<ReadError>(old, new, read).map_err(Failure::from)?,
+        _ => Vec::new(),
+    };
+    Ok(broken(theirs, &ours.checkpoint, &path))
 }
 
 /// Our own signature on more lines than we hold.
@@ -158,17 +168,7 @@ fn later(
     (seen, server): (&Seen<'_>, &Server<'_>),
 ) -> Result<(), Failure> {
     let (old, new, url) = (ours.checkpoint.size, seen.theirs.size, &server.url);
-    let answer = server.fetch(&format!("/consistency?old={old}&new={new}"), NOTE_BYTES_MAX)?;
-    let growth: Growth = serde_json::from_slice(&answer)
-        .map_err(|error| Failure::failed(format!("{url}/consistency does not read: {error}")))?;
-    if (growth.old, growth.new) != (old, new) {
-        return Err(Failure::failed(format!(
-            "{url}/consistency answered {} to {} when asked {old} to {new}",
-            growth.old, growth.new
-        ))
-        .hint("something between may keep answers without looking at the query"));
-    }
-    let Some(reason) = broken(&ours.checkpoint, seen.theirs, &growth.path) else {
+    let Some(reason) = unlike_growth(ours, seen.theirs, server)? else {
         return Ok(());
     };
     if let Some(fork) = fork::shown_by(disk, ours, server)? {
@@ -179,6 +179,26 @@ fn later(
         "{url} does not show that its {new} lines continue our {old}: {reason}{kept}"
     ))
     .hint("a broken server or a fork: verify --against another member tells more"))
+}
+
+/// Why the larger checkpoint that `server` shows does not continue ours, by its own proof.
+pub(super) fn unlike_growth(
+    ours: &Published,
+    theirs: &Checkpoint,
+    server: &Server<'_>,
+) -> Result<Option<String>, Failure> {
+    let (old, new, url) = (ours.checkpoint.size, theirs.size, &server.url);
+    let answer = server.fetch(&format!("/consistency?old={old}&new={new}"), NOTE_BYTES_MAX)?;
+    let growth: Growth = serde_json::from_slice(&answer)
+        .map_err(|error| Failure::failed(format!("{url}/consistency does not read: {error}")))?;
+    if (growth.old, growth.new) != (old, new) {
+        return Err(Failure::failed(format!(
+            "{url}/consistency answered {} to {} when asked {old} to {new}",
+            growth.old, growth.new
+        ))
+        .hint("something between may keep answers without looking at the query"));
+    }
+    Ok(broken(&ours.checkpoint, theirs, &growth.path))
 }
 
 fn broken(old: &Checkpoint, new: &Checkpoint, path: &[Hash]) -> Option<String> {

@@ -34,6 +34,8 @@ pub(super) struct Crossing {
     common: u64,
     /// Their length in bytes.
     bytes: u64,
+    /// Who shows it.
+    pub(super) url: String,
 }
 
 /// Whether a note could be by a log key of ours that we do not know yet: it names our origin.
@@ -59,7 +61,8 @@ pub(super) fn shown_by(
         let Some(log) = later(&theirs, held) else { continue };
         if is_signed(log, &theirs, &end) {
             let Some(succession) = log.succession.clone() else { return Ok(None) };
-            return Ok(Some(Crossing { succession, epoch: log.epoch, common, bytes }));
+            let (epoch, url) = (log.epoch, server.url.clone());
+            return Ok(Some(Crossing { succession, epoch, common, bytes, url }));
         }
     }
     Ok(None)
@@ -87,7 +90,7 @@ fn is_signed(log: &LogKeys, theirs: &Prefix, end: &End) -> bool {
 
 /// Cuts our journal where the epochs part; the append lock is held. Returns what was done, in words.
 pub(super) fn cut(disk: &Disk<'_>, crossing: &Crossing) -> Result<String, Failure> {
-    let Crossing { succession, epoch, common, bytes } = crossing;
+    let Crossing { succession, epoch, common, bytes, .. } = crossing;
     let kept = cut::begin(disk, &Cut { size: *common, bytes: *bytes })?;
     Ok(format!(
         "{} serialises in epoch {epoch}, which began before our last lines: ours after the first {common} are kept in {kept}, and what members signed among them is merged again",

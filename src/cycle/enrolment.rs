@@ -128,7 +128,7 @@ pub fn enroll(host: &dyn Host, config: &Config, body: &[u8]) -> Result<Accepted,
     let desk = Desk::for_request(disk, config)?;
     envelope.agrees(&desk.identity.origin).map_err(Refusal::Malformed)?;
     let offered = offered_key(&request, &invite, &envelope, &node)?;
-    check_ts(envelope.ts, desk.now_s)?;
+    check_ts(envelope.ts, desk.times.gate_s)?;
     if let Some(burned) = desk.ledger.fold().keys.burned(&invite.secret_sha256) {
         if burned.nonce == request.nonce && burned.kid == offered.kid {
             let seq = burned.seq;
@@ -277,10 +277,11 @@ pub fn rotate_log_key(host: &dyn Host, config: &Config) -> Result<u64, Failure> 
     let log = desk.ledger.fold().log.clone();
     let epoch = log.as_ref().map_or(0, |log| log.epoch) + 1;
     let until_s = log.and_then(|log| log.before).map_or(0, |(_, until_s)| until_s);
-    if desk.now_s < until_s {
+    let now_s = desk.times.line_s;
+    if now_s < until_s {
         return Err(Failure::failed(format!(
             "the log key before still signs along for {} s: members that know only that one would be lost",
-            until_s - desk.now_s
+            until_s - now_s
         )));
     }
     let old = load_key(&disk, &log_keys::name(epoch - 1))?;

@@ -13,7 +13,7 @@ use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
 use super::speaking::adopt_named_key;
 use super::sync::{self, Synced, anchor_urls};
-use super::tick::{Loaded, Report, anchor_tick, beginning, busy, load, save_memory};
+use super::tick::{How, Loaded, Report, anchor_tick, beginning, busy, load, save_memory};
 use super::{branching, claiming, handover, publish, refuting};
 use crate::config::{self, Config};
 use crate::error::Failure;
@@ -42,19 +42,21 @@ pub(super) fn tick(
     disk: Disk<'_>,
     config: &Config,
     identity: &Identity,
-    dry_run: bool,
+    How { dry_run, progress }: How<'_>,
 ) -> Result<Report, Failure> {
     let host = disk.host;
     let began = host.clock();
     let deadline_ms = config.profile.deadline_ms();
     let mend = if dry_run { Mend::No } else { Mend::Yes };
-    let Loaded { ledger, memory, warnings } = load(disk, identity, mend)?;
+    let Loaded { ledger, memory, warnings } = load(disk, identity, mend, progress)?;
     let (pulse, mut memory) = memory.open(&beginning(&began), config.profile.interval_ms);
     drop(ledger);
     let synced = match dry_run {
         true => Merging::default(),
         // Half of the time at most, so that probing and publishing have theirs.
-        false => bring_home(disk, config, (&mut memory, began.boot_ms + deadline_ms / 2))?,
+        false => {
+            bring_home((disk, config), (&mut memory, began.boot_ms + deadline_ms / 2), progress)?
+        }
     };
     let Merging { synced, merged, conflicts, refused, trouble, .. } = synced;
     // The log key may have changed with what was fetched.
@@ -63,7 +65,8 @@ pub(super) fn tick(
     if !dry_run {
         adopt_named_key(&disk, &identity)?;
         if handover::take_over(&disk, &identity, &view.fold)? {
-            let mut report = anchor_tick(disk, config, &Identity::require(&disk)?, false)?;
+            let mut report =
+                anchor_tick(disk, config, &Identity::require(&disk)?, How { dry_run, progress })?;
             report.warnings.splice(0..0, synced.warnings);
             report
                 .warnings
@@ -116,11 +119,11 @@ pub(super) fn tick(
 
 /// Fetches what is new, and brings what was said meanwhile to an anchor that answers.
 fn bring_home(
-    disk: Disk<'_>,
-    config: &Config,
+    (disk, config): (Disk<'_>, &Config),
     (memory, until_boot_ms): (&mut Memory, u64),
+    progress: &dyn Fn(u64, u64),
 ) -> Result<Merging, Failure> {
-    let run = sync::Run { until_boot_ms, turn: memory.tick, from: &[], progress: &|_, _| {} };
+    let run = sync::Run { until_boot_ms, turn: memory.tick, from: &[], progress };
     let synced = sync::run(disk, config, &run)?;
     let refused = memory.branch_refused.take();
     let (merging, refused) = merging::in_tick(disk, config, (synced, &run), refused.as_deref())?;

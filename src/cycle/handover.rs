@@ -5,12 +5,11 @@
 //! it holds that line under the old key's signature, so at no moment two of them write.
 
 use super::admission::{Desk, authenticate};
-use super::crossing;
+use super::crossing::Crossing;
 use super::enrolment::require_anchor;
 use super::founding::{make_key, signed};
 use super::pull::locked;
 use super::rounds::PATIENCE;
-use super::server::Server;
 use super::speaking::{Claims, Signer, one_at_a_time};
 use crate::auth::keys;
 use crate::auth::offer::{self, Offer};
@@ -80,7 +79,7 @@ pub fn hand_over(host: &dyn Host, config: &Config, text: &str) -> Result<HandedO
     let origin = desk.identity.origin.clone();
     envelope.agrees(&origin).map_err(usage)?;
     let fold = desk.ledger.fold();
-    let key = authenticate((&disk, fold), (offer::KIND, &envelope, &node), desk.now_s)
+    let key = authenticate((&disk, fold), (offer::KIND, &envelope, &node), desk.times.keys_s)
         .map_err(|refusal| Failure::new(Kind::No, format!("the offer of '{node}': {refusal}")))?;
     if key.alg != keys::ED25519 {
         return Err(Failure::new(Kind::No, format!("'{node}' signs with {}", key.alg))
@@ -220,22 +219,17 @@ pub(super) fn publish_own(
     identity.follow(disk, ledger.fold(), &ledger.floor().note)
 }
 
-/// Somebody shows our log under a key that we do not know. Where that is a later epoch, we were the
-/// anchor, and follow like everybody else from now on.
-///
-/// # Errors
-/// Kind `Integrity` where it is: nothing is signed by us any more.
-pub(super) fn expect_in_force(
-    disk: &Disk<'_>,
-    identity: &Identity,
-    server: &Server<'_>,
-) -> Result<(), Failure> {
-    let Some(crossing) = crossing::shown_by(disk, identity, server)? else { return Ok(()) };
-    let succession = &crossing.succession;
-    identity.clone().step_down(disk, &succession.urls)?;
-    Err(Failure::integrity(format!(
-        "{} shows that {} serialises in epoch {} since line {}: this host signs nothing more and follows it",
-        server.url, succession.anchor, crossing.epoch, succession.line
+/// Somebody showed a later epoch: we were the anchor, and follow like everybody else from now on.
+pub(super) fn step_down(disk: &Disk<'_>, later: &Crossing) -> Result<(), Failure> {
+    locked(disk, || Identity::require(disk)?.step_down(disk, &later.succession.urls))
+}
+
+/// Why nothing is signed here any more.
+pub(super) fn superseded(later: &Crossing) -> Failure {
+    let Succession { anchor, line, .. } = &later.succession;
+    Failure::integrity(format!(
+        "{} shows that {anchor} serialises in epoch {} since line {line}: this host signs nothing more and follows it",
+        later.url, later.epoch
     ))
-    .hint("the next tick fetches its journal; what members signed here since then is merged there"))
+    .hint("the next tick fetches its journal; what members signed here since then is merged there")
 }

@@ -5,7 +5,7 @@
 //! the log's signature, holds it; so an answer that is lost, or a run that is killed anywhere, costs
 //! one more post of lines that are there already.
 
-use super::admission::{Brought, Fate, MERGE};
+use super::admission::{self, Brought, Fate, MERGE};
 use super::delivering::{Letter, Undelivered, post};
 use super::pull::locked;
 use super::server::ASK_MS;
@@ -61,6 +61,27 @@ pub fn bring(
                 break;
             }
         }
+    }
+    merging.waiting = Branch::load(&disk)?.count();
+    Ok(merging)
+}
+
+/// The anchor's own branch: what it said as a node, or signed in a history that gave way. The lock on
+/// `keys/` is held, the append lock is not.
+pub fn bring_own(disk: Disk<'_>, config: &Config) -> Result<Merging, Failure> {
+    let synced = Synced { anchor_answered: true, ..Synced::default() };
+    let mut merging = Merging { synced, ..Merging::default() };
+    merging.take_out(&disk)?;
+    for part in Branch::load(&disk)?.runs.iter().flat_map(Run::parts) {
+        let body = signed(&disk, &part)?;
+        match admission::merge(disk.host, config, &body) {
+            Ok(brought) => merging.refused.extend(refusals(&part, &brought)),
+            Err(refusal) => {
+                merging.trouble = Some(refusal.to_string());
+                break;
+            }
+        }
+        merging.take_out(&disk)?;
     }
     merging.waiting = Branch::load(&disk)?.count();
     Ok(merging)
@@ -209,13 +230,25 @@ fn refusals(part: &Run, brought: &Brought) -> Vec<String> {
         .collect()
 }
 
-/// Signs a head for these lines and posts both.
+/// Posts these lines under a head of ours.
 fn send(disk: &Disk<'_>, part: &Run, until_boot_ms: u64) -> Result<Brought, Undelivered> {
     let ours = |failure: Failure| Undelivered::Refused(0, failure);
     let identity = Identity::require(disk).map_err(ours)?;
     let anchors = View::open(*disk).map(|view| anchor_urls(&identity, &view.fold)).map_err(ours)?;
-    let signer = Signer::load(disk, &identity).map_err(ours)?;
-    let claims = Claims::now(disk).map_err(ours)?;
+    let body = signed(disk, part).map_err(ours)?;
+    let until_boot_ms = until_boot_ms.min(disk.host.clock().boot_ms + ASK_MS);
+    let letter = Letter { kind: MERGE, body, answer_max: ANSWER_BYTES_MAX, until_boot_ms };
+    let answer = post(disk.host, &anchors, &letter)?;
+    serde_json::from_value(answer).map_err(|error| {
+        ours(Failure::failed(format!("the anchor's answer does not read: {error}")))
+    })
+}
+
+/// The lines with a head of ours before them.
+fn signed(disk: &Disk<'_>, part: &Run) -> Result<Vec<u8>, Failure> {
+    let identity = Identity::require(disk)?;
+    let signer = Signer::load(disk, &identity)?;
+    let claims = Claims::now(disk)?;
     let head = MergeHead {
         origin: identity.origin.clone(),
         node: identity.id.clone(),
@@ -231,10 +264,5 @@ fn send(disk: &Disk<'_>, part: &Run, until_boot_ms: u64) -> Result<Brought, Unde
     let mut body = envelope.render().into_bytes();
     body.push(b'\n');
     body.extend_from_slice(&part.bytes());
-    let until_boot_ms = until_boot_ms.min(disk.host.clock().boot_ms + ASK_MS);
-    let letter = Letter { kind: MERGE, body, answer_max: ANSWER_BYTES_MAX, until_boot_ms };
-    let answer = post(disk.host, &anchors, &letter)?;
-    serde_json::from_value(answer).map_err(|error| {
-        ours(Failure::failed(format!("the anchor's answer does not read: {error}")))
-    })
+    Ok(body)
 }

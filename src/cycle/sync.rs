@@ -7,7 +7,7 @@
 
 use super::against::{self, Seen};
 use super::crossing::is_of_origin;
-use super::handover;
+use super::looking::{self, Look};
 use super::pull::{Copy, Says, locked};
 use super::server::{ASK_MS, Server};
 use crate::config::Config;
@@ -266,30 +266,15 @@ fn look_at_others(
 ///
 /// # Errors
 /// Kind `Integrity` with both notes kept. That somebody does not answer is nothing.
-pub fn look_at_one(
+pub(super) fn look_at_one(
     disk: &Disk<'_>,
     config: &Config,
     fold: &Fold,
     run: &Run<'_>,
-) -> Result<(), Failure> {
-    let Ok(ours) = Published::read(disk) else { return Ok(()) };
+) -> Result<Look, Failure> {
+    let Ok(ours) = Published::read(disk) else { return Ok(Look::default()) };
     let asked = ask(disk, config, (&ours.identity, fold), run);
-    let Some((server, answer)) = asked.shown.into_iter().next() else { return Ok(()) };
-    let Ok(shown) = server.whole("/checkpoint", answer) else { return Ok(()) };
-    let opened = against::opened(fold, &ours.vkey, &shown);
-    let Ok((theirs, note)) = opened else {
-        return match is_of_origin(&shown, ours.vkey.name()) {
-            true => handover::expect_in_force(disk, &ours.identity, &server),
-            false => Ok(()),
-        };
-    };
-    // Read again: a line committed since we asked must not look like one that we lost.
-    let ours = Published::read(disk)?;
-    let seen = Seen { theirs: &theirs, note: &note.render(), url: &server.url };
-    if theirs.size > ours.checkpoint.size {
-        return Err(against::rolled_back(disk, &ours, &seen));
-    }
-    against::expect_earlier(disk, &ours, &seen)
+    looking::weigh(disk, fold, &asked.shown)
 }
 
 /// What somebody shows as the log's checkpoint.

@@ -2,11 +2,12 @@
 
 use super::helping::below;
 use super::judging::{Judged, Seen, judge};
+use super::looking;
 use super::peers::{self, Heard};
 use super::plan::{Of, Plan, plan, whom};
 use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
-use super::{follow, handover, publish, sync, witnesses};
+use super::{follow, handover, merging, publish, witnesses};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
 use crate::host::{Clock, Host, Keep, Lock, Readers};
@@ -21,7 +22,7 @@ use crate::protocol::roster::{Rejected, RosterChange};
 use crate::protocol::route::Local;
 use crate::protocol::subject::Subject;
 use crate::protocol::verdict::Decision;
-use crate::store::audit::{Depth, audit};
+use crate::store::audit::{Depth, audit_with};
 use crate::store::decisions::Decided;
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
@@ -78,8 +79,28 @@ pub struct Report {
     pub size: u64,
 }
 
+/// How a tick is run.
+#[derive(Clone, Copy)]
+pub struct How<'a> {
+    /// Nothing is written, not even what needs mending.
+    pub dry_run: bool,
+    /// Told how much is done of what takes long: bytes of a journal read anew, lines fetched.
+    pub progress: &'a dyn Fn(u64, u64),
+}
+
+impl std::fmt::Debug for How<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("How").field("dry_run", &self.dry_run).finish_non_exhaustive()
+    }
+}
+
 /// Runs one tick. With `dry_run` nothing is written, not even what needs mending.
 pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Failure> {
+    run_telling(host, config, How { dry_run, progress: &|_, _| {} })
+}
+
+/// The same for somebody who watches.
+pub fn run_telling(host: &dyn Host, config: &Config, how: How<'_>) -> Result<Ended, Failure> {
     let disk = Disk { host, layout: &config.layout };
     let identity = Identity::require(&disk)?;
     let Some(_whole_tick) = take_lock(host, &config.layout.keys(), Duration::ZERO)? else {
@@ -88,8 +109,8 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
     let config =
         &Config { own: Some(config.own.clone().unwrap_or(identity.id.clone())), ..config.clone() };
     let report = match identity.is_anchor() {
-        true => anchor_tick(disk, config, &identity, dry_run)?,
-        false => follow::tick(disk, config, &identity, dry_run)?,
+        true => anchor_tick(disk, config, &identity, how)?,
+        false => follow::tick(disk, config, &identity, how)?,
     };
     Ok(Ended::Done(Box::new(report)))
 }
@@ -99,14 +120,15 @@ pub(super) fn anchor_tick(
     disk: Disk<'_>,
     config: &Config,
     identity: &Identity,
-    dry_run: bool,
+    How { dry_run, progress }: How<'_>,
 ) -> Result<Report, Failure> {
     let host = disk.host;
     let mend = if dry_run { Mend::No } else { Mend::Yes };
-    let mut loaded = load(disk, identity, mend)?;
+    let mut loaded = load(disk, identity, mend, progress)?;
+    loaded.ledger.expect_begun()?;
     if !dry_run && handover::successor(identity, loaded.ledger.fold()).is_some() {
         drop(loaded);
-        return after_handover((&disk, config, identity));
+        return after_handover((&disk, config, identity), How { dry_run, progress });
     }
     let began = host.clock();
     let deadline_ms = began.boot_ms + config.profile.deadline_ms();
@@ -118,10 +140,9 @@ pub(super) fn anchor_tick(
     let learnt =
         probe(&disk, config, (identity, &loaded.ledger, &plan), (&mut memory, probing_ms))?;
     if !dry_run {
-        let until_boot_ms = probing_ms.min(host.clock().boot_ms + config.profile.timeout_ms);
-        let (turn, fold) = (memory.tick, loaded.ledger.fold());
-        let run = sync::Run { until_boot_ms, turn, from: &[], progress: &|_, _| {} };
-        sync::look_at_one(&disk, config, fold, &run)?;
+        let turn = (memory.tick, probing_ms);
+        let told = looking::in_tick((&disk, config), loaded.ledger.fold(), turn)?;
+        loaded.warnings.extend(told);
     }
     if host.clock().boot_ms > deadline_ms {
         return Err(Failure::failed(
@@ -140,6 +161,9 @@ pub(super) fn anchor_tick(
         commit_and_publish((&disk, config, identity), &mut loaded.ledger, drafts, &mut report)?;
         // Witnesses may be slow: by now everything is done, and others may write.
         drop(append);
+        let own = merging::bring_own(disk, config)?;
+        report.merged = own.merged;
+        report.warnings.extend(own.conflicts.into_iter().chain(own.refused));
         report.warnings.extend(witnesses::ask(disk, config, witnesses::Whom::All, deadline_ms)?);
     }
     Ok(report)
@@ -149,6 +173,7 @@ pub(super) fn anchor_tick(
 /// that handed over does. From then on it ticks like any node.
 fn after_handover(
     (disk, config, identity): (&Disk<'_>, &Config, &Identity),
+    how: How<'_>,
 ) -> Result<Report, Failure> {
     {
         let _append = lock_state(disk.host, config)?;
@@ -163,7 +188,7 @@ fn after_handover(
         let why = warnings.join("; ");
         return Err(Failure::failed(format!("handed over, but nobody can see that yet: {why}")));
     }
-    follow::tick(*disk, config, &Identity::require(disk)?, false)
+    follow::tick(*disk, config, &Identity::require(disk)?, how)
 }
 
 /// Asks everybody whose turn it is.
@@ -229,6 +254,7 @@ pub(super) fn load<'a>(
     disk: Disk<'a>,
     identity: &Identity,
     mend: Mend,
+    progress: &dyn Fn(u64, u64),
 ) -> Result<Loaded<'a>, Failure> {
     let _reading = take_lock(disk.host, &disk.layout.state(), PATIENCE)?.ok_or_else(busy)?;
     let ledger = Ledger::open(disk, identity, mend)?;
@@ -239,7 +265,7 @@ pub(super) fn load<'a>(
     if memory.boot_id == disk.host.clock().boot_id {
         recheck(&disk, identity, &ledger, (memory.tick, mend))?;
     } else if ledger.floor().size > 0 {
-        audit(&disk, Depth::Journal)?;
+        audit_with(&disk, Depth::Journal, progress)?;
         if mend == Mend::Yes {
             rebuild::index(&disk, &identity.origin, ledger.floor())?;
         }

@@ -41,7 +41,7 @@ struct Sealed {
 impl Snapshot {
     /// The file's bytes: the snapshot and its own SHA-256.
     pub fn render(&self) -> Vec<u8> {
-        let sealed = Sealed { sha256: self.digest(), snapshot: self.clone() };
+        let sealed = Sealed { sha256: self.sha256(), snapshot: self.clone() };
         let mut bytes = serde_json::to_vec(&sealed).expect("maps here have string keys only");
         bytes.push(b'\n');
         bytes
@@ -56,13 +56,14 @@ impl Snapshot {
                 sealed.snapshot.fold_version
             ));
         }
-        if sealed.snapshot.digest() != sealed.sha256 {
+        if sealed.snapshot.sha256() != sealed.sha256 {
             return Err("its checksum does not match".to_owned());
         }
         Ok(sealed.snapshot)
     }
 
-    fn digest(&self) -> Hash {
+    /// Its own SHA-256, which stands beside it in the file.
+    pub fn sha256(&self) -> Hash {
         let bytes = serde_json::to_vec(self).expect("maps here have string keys only");
         Hash(Sha256::digest(&bytes).into())
     }

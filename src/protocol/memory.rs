@@ -98,6 +98,15 @@ pub struct Beginning<'a> {
     pub wall_ms: u64,
 }
 
+/// Whether so much is unknown since `last` (boot id, boot clock) that the folder may be an older copy
+/// of itself: another boot, or a gap of more than three intervals.
+pub fn is_long_ago(last: (&str, u64), now: &Beginning<'_>, interval_ms: u64) -> bool {
+    let (boot_id, boot_ms) = last;
+    let same_boot = boot_id == now.boot_id && now.boot_ms >= boot_ms;
+    let gap = interval_ms > 0 && now.boot_ms.saturating_sub(boot_ms) > interval_ms * 3;
+    !same_boot || gap
+}
+
 impl Memory {
     /// A memory as `init` leaves it: the first tick needs no grace, nothing can be stale yet.
     pub fn fresh(now: &Beginning<'_>) -> Self {

@@ -8,6 +8,7 @@ pub mod asking;
 pub mod blind;
 pub mod caps;
 pub mod contact;
+pub mod diagnosis;
 pub mod failover;
 pub mod health;
 pub mod hearsay;

@@ -20,6 +20,9 @@ use crate::journal::snapshot::Snapshot;
 use crate::journal::tile::{TILE_WIDTH, Tile, right_edge};
 use serde::Serialize;
 
+/// How often progress is told, in lines.
+const LINES_PER_WORD: u64 = 4_096;
+
 /// How deep to look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
@@ -70,9 +73,18 @@ struct Check<'a> {
 
 /// Checks the journal; the first contradiction is the error.
 pub fn audit(disk: &Disk<'_>, depth: Depth) -> Result<Audit, Failure> {
+    audit_with(disk, depth, &|_, _| {})
+}
+
+/// The same, telling bytes read and bytes there on the way.
+pub fn audit_with(
+    disk: &Disk<'_>,
+    depth: Depth,
+    progress: &dyn Fn(u64, u64),
+) -> Result<Audit, Failure> {
     let identity = Identity::require(disk)?;
     let floor = floor::read(disk, &identity)?;
-    let present = disk.length(&disk.layout.journal())?.is_some();
+    let length = disk.length(&disk.layout.journal())?;
     let mut check = Check {
         disk,
         depth,
@@ -89,10 +101,14 @@ pub fn audit(disk: &Disk<'_>, depth: Depth) -> Result<Audit, Failure> {
         tiles: 0,
     };
     let start = Start { tip: Tip::origin(&identity.origin), bytes: 0 };
-    let end = if present {
-        scan::walk(disk, start, u64::MAX, &mut |step| check.line(step))?
-    } else {
-        End { tip: start.tip, bytes: 0, reason: None }
+    let end = match length {
+        Some(length) => scan::walk(disk, start, u64::MAX, &mut |step| {
+            if step.line.seq.is_multiple_of(LINES_PER_WORD) {
+                progress(step.at, length);
+            }
+            check.line(step)
+        })?,
+        None => End { tip: start.tip, bytes: 0, reason: None },
     };
     check.journal(&end)?;
     if depth == Depth::Full {

@@ -14,16 +14,54 @@ use crate::journal::record::Record;
 /// Lines that `init` writes: a journal of no more, ours, without a floor, is an unfinished one.
 const FOUNDING_LINES: u64 = 3;
 
+/// What is found of our own two notes, whether they agree or not.
+#[derive(Clone, Debug)]
+pub struct Held {
+    /// What the journal is proven to have had; none where both notes are missing.
+    pub floor: Option<Floor>,
+    /// The root file's checkpoint where it has our signature on something else.
+    pub against: Option<Checkpoint>,
+}
+
+/// The same as [`read`] for a repair, which has to go on where `read` refuses.
+pub fn held(disk: &Disk<'_>, identity: &Identity) -> Result<Held, Failure> {
+    let none = [disk.layout.committed(), disk.layout.root()]
+        .iter()
+        .all(|path| matches!(disk.length(path), Ok(None)));
+    if none {
+        return Ok(Held { floor: None, against: None });
+    }
+    if disk.length(&disk.layout.committed())?.is_none() {
+        return Ok(Held { floor: Some(read(disk, identity)?), against: None });
+    }
+    let floor = committed(disk, identity)?;
+    let root = read_root(disk, identity).ok().flatten().map(|(checkpoint, _)| checkpoint);
+    let against = root.zip(floor.as_ref()).filter(|(root, floor)| convicts(root, floor));
+    Ok(Held { against: against.map(|(root, _)| root), floor })
+}
+
 /// The floor: `state/committed.json`, else the root file, else (an unfinished `init`) nothing yet.
 pub fn read(disk: &Disk<'_>, identity: &Identity) -> Result<Floor, Failure> {
     let root = read_root(disk, identity);
-    let path = disk.layout.committed();
-    let Some(bytes) = disk.read(&path)? else {
+    let Some(floor) = committed(disk, identity)? else {
         return match root? {
             Some((checkpoint, note)) => floor_from_root(disk, identity, &checkpoint, note),
             None => unfounded(disk, identity),
         };
     };
+    // An unreadable root file is derived data and rewritten; one that our key signed is evidence.
+    match root {
+        Ok(Some((checkpoint, _))) if convicts(&checkpoint, &floor) => {
+            Err(forked(&checkpoint, &floor))
+        }
+        _ => Ok(floor),
+    }
+}
+
+/// The floor of `state/committed.json`, checked to be what its own note says.
+fn committed(disk: &Disk<'_>, identity: &Identity) -> Result<Option<Floor>, Failure> {
+    let path = disk.layout.committed();
+    let Some(bytes) = disk.read(&path)? else { return Ok(None) };
     let floor: Floor = serde_json::from_slice(&bytes).map_err(|error| {
         Failure::integrity(format!("{} does not read: {error}", path.display()))
             .hint("remove it: federation-root.txt then is the floor")
@@ -32,13 +70,7 @@ pub fn read(disk: &Disk<'_>, identity: &Identity) -> Result<Floor, Failure> {
     floor
         .checked(&vkey)
         .map_err(|error| Failure::integrity(format!("{}: {error}", path.display())))?;
-    // An unreadable root file is derived data and rewritten; one that our key signed is evidence.
-    match root {
-        Ok(Some((checkpoint, _))) if convicts(&checkpoint, &floor) => {
-            Err(forked(&checkpoint, &floor))
-        }
-        _ => Ok(floor),
-    }
+    Ok(Some(floor))
 }
 
 /// Whether our own signature on `checkpoint` contradicts what we hold (law 3).
@@ -69,7 +101,26 @@ pub fn refuse_convicted(disk: &Disk<'_>) -> Result<(), Failure> {
         notes.join(", "),
         folder.display()
     ))
-    .hint("find out which copy of the anchor is the right one, stop the other, then move that folder away"))
+    .hint("crowny-fed doctor says which of the two this is and what to do"))
+}
+
+/// Sets all evidence aside under `state/evidence/settled-<ms>/`, so that signing goes on; nothing of
+/// it is ever removed. Cut off anywhere, what was not moved yet still refuses.
+pub fn settle(disk: &Disk<'_>) -> Result<Option<String>, Failure> {
+    let folder = disk.layout.evidence();
+    let mut names = disk.host.names(&folder).unwrap_or_default();
+    names.retain(|name| !name.starts_with("settled-"));
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let aside = folder.join(format!("settled-{}", disk.host.clock().wall_ms));
+    disk.folder(&aside, true)?;
+    for name in &names {
+        let Some(bytes) = disk.read(&folder.join(name))? else { continue };
+        disk.put(&aside.join(name), &bytes, (Keep::Durable, Readers::Usual))?;
+    }
+    names.iter().try_for_each(|name| disk.remove(&folder.join(name)))?;
+    Ok(Some(aside.display().to_string()))
 }
 
 /// Keeps both notes of a contradiction between floor and root file, for whoever has to judge it.
@@ -164,16 +215,21 @@ fn unfounded(disk: &Disk<'_>, identity: &Identity) -> Result<Floor, Failure> {
             "{} has lines, but neither state/committed.json nor federation-root.txt says how many were signed",
             disk.layout.journal().display()
         ))
-        .hint("restore one of the two from a backup; nothing is signed before"));
+        .hint("restore one of the two from a backup, or where there is none: crowny-fed doctor --adopt; nothing is signed before"));
     }
-    Ok(Floor {
+    Ok(nothing_signed(identity))
+}
+
+/// The floor of a journal of which nothing was ever signed.
+pub fn nothing_signed(identity: &Identity) -> Floor {
+    Floor {
         bytes: 0,
         head: origin_hash(&identity.origin),
         note: String::new(),
         root: empty_root(),
         size: 0,
         ts: 0,
-    })
+    }
 }
 
 /// Whether the last line under the floor is the one that the floor names.
@@ -191,7 +247,7 @@ pub(super) fn misleads(disk: &Disk<'_>) -> Failure {
 }
 
 /// A line under the floor is not what was signed.
-pub(super) fn changed(disk: &Disk<'_>, seq: u64, at: u64, reason: &str) -> Failure {
+pub fn changed(disk: &Disk<'_>, seq: u64, at: u64, reason: &str) -> Failure {
     Failure::integrity(format!(
         "{}: line {seq} at byte offset {at} is damaged: {reason}",
         disk.layout.journal().display()

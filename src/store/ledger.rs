@@ -90,6 +90,19 @@ impl<'a> Ledger<'a> {
         &self.warnings
     }
 
+    /// That an anchor has a journal to go on with: where its first line is gone, whatever it wrote
+    /// would be another log under the same key.
+    pub fn expect_begun(&self) -> Result<(), Failure> {
+        if self.tip.size > 0 {
+            return Ok(());
+        }
+        Err(Failure::integrity(format!(
+            "{} has no lines, and only a founding writes the first",
+            self.disk.layout.journal().display()
+        ))
+        .hint("where a federation was: restore it, or take it from a member that has it: crowny-fed doctor --adopt URL; an init that was cut off is finished by running it again"))
+    }
+
     /// Bytes the draft would have as the next line, without LF.
     pub fn size_of(&self, draft: &Draft, now_s: u64) -> usize {
         draft.clone().line(&self.tip, now_s).render().len()

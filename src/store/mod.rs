@@ -3,7 +3,9 @@
 //! `nodes.ndjson` is the truth; the floor says how much of it was signed; everything else here is
 //! derived and rebuilt by the everyday code.
 
+pub mod accepted_clock;
 pub mod audit;
+mod base;
 pub mod branch;
 pub mod cosigned;
 pub mod cut;

@@ -10,6 +10,8 @@ use crate::host::Span;
 use crate::journal::chain::Tip;
 use crate::journal::floor::Floor;
 use crate::journal::merkle::{Frontier, Hash, leaf_hash};
+use crate::journal::replay::Fold;
+use crate::journal::snapshot::{FOLD_VERSION, Snapshot};
 use crate::journal::tile::{TILE_WIDTH, Tile};
 
 /// Lines handled at once: bounded memory, and whole tiles of level 1.
@@ -57,6 +59,38 @@ pub fn index(disk: &Disk<'_>, origin: &str, floor: &Floor) -> Result<(), Failure
         Ok(())
     })?;
     index::extend(disk, &places)
+}
+
+/// The fold of all lines under the floor, replayed from the first on: they must give the signed root,
+/// and so must the tiles. `progress` is told bytes read and bytes there.
+pub fn snapshot(
+    disk: &Disk<'_>,
+    origin: &str,
+    floor: &Floor,
+    progress: &dyn Fn(u64, u64),
+) -> Result<Snapshot, Failure> {
+    let mut fold = Fold::default();
+    let frontier = walk_signed(disk, origin, floor, &mut |step| {
+        fold.check_author(step.line)
+            .map_err(|reason| changed(disk, step.line.seq, step.at, &reason.to_string()))?;
+        fold.apply(step.line);
+        if step.line.seq.is_multiple_of(TILE_WIDTH) {
+            progress(step.at, floor.bytes);
+        }
+        Ok(())
+    })?;
+    if tree::frontier(disk, floor.size)?.root() != floor.root {
+        return Err(tree::wrong("tile"));
+    }
+    Ok(Snapshot {
+        fold_version: FOLD_VERSION,
+        bytes: floor.bytes,
+        size: floor.size,
+        head: floor.head,
+        ts: floor.ts,
+        frontier: frontier.hashes().to_vec(),
+        fold,
+    })
 }
 
 /// Looks at one old bundle: rot in the middle is found within as many turns as there are bundles.

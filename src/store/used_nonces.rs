@@ -47,6 +47,42 @@ impl UsedNonces {
         Ok(used)
     }
 
+    /// The file as it stands, `None` where there is none or it does not read.
+    pub fn peek(disk: &Disk<'_>) -> Result<Option<UsedNonces>, Failure> {
+        let bytes = disk.read(&disk.layout.used_nonces())?;
+        Ok(bytes.and_then(|bytes| UsedNonces::parse(&bytes)))
+    }
+
+    /// Begins the file anew with these: everybody waits from now on.
+    pub fn begin(
+        disk: &Disk<'_>,
+        now_s: u64,
+        seen: Vec<(u64, String, String)>,
+    ) -> Result<(), Failure> {
+        UsedNonces { since_s: now_s, pruned_s: 0, seen, bytes: 0 }.rewrite(disk)
+    }
+
+    /// When the file was begun anew; 0 where it never was lost.
+    pub fn since_s(&self) -> u64 {
+        self.since_s
+    }
+
+    /// Up to which ts entries were dropped.
+    pub fn pruned_s(&self) -> u64 {
+        self.pruned_s
+    }
+
+    /// The entries of `from_s` and later.
+    pub fn since(&self, from_s: u64) -> Vec<(u64, String, String)> {
+        self.seen.iter().filter(|(ts, _, _)| *ts >= from_s).cloned().collect()
+    }
+
+    /// How many requests of the node are remembered around `now_s`.
+    pub fn count(&self, node: &NodeId, now_s: u64) -> usize {
+        let near = |ts: &u64| ts.abs_diff(now_s) <= SKEW_S_MAX;
+        self.seen.iter().filter(|(ts, _, by)| is_by(by, node) && near(ts)).count()
+    }
+
     /// The file as `init` leaves it: nothing was ever answered, nobody waits.
     pub fn found(disk: &Disk<'_>) -> Result<(), Failure> {
         UsedNonces { since_s: 0, pruned_s: 0, seen: Vec::new(), bytes: 0 }.rewrite(disk)
@@ -65,11 +101,7 @@ impl UsedNonces {
 
     /// Whether the node has used up its share of the window.
     pub fn is_full(&self, node: &NodeId, now_s: u64) -> bool {
-        let live = self
-            .seen
-            .iter()
-            .filter(|(ts, _, by)| is_by(by, node) && ts.saturating_add(SKEW_S_MAX) >= now_s);
-        live.count() >= PER_NODE_MAX
+        self.count(node, now_s) >= PER_NODE_MAX
     }
 
     /// Remembers a nonce, durably: before the answer.

@@ -1,6 +1,7 @@
 //! A reader's journal: only what lies under the published checkpoint, opened without a lock and
 //! without writing a byte.
 
+use super::base;
 use super::disk::Disk;
 use super::identity::Identity;
 use super::scan::{self, End, Start};
@@ -265,14 +266,9 @@ fn not_published(seq: u64, size: u64) -> Failure {
     )
 }
 
-/// Snapshot and tail up to `size`; the snapshot is believed only as far as the lines after it
-/// continue its head.
+/// Snapshot and tail up to `size`.
 fn fold_at(disk: &Disk<'_>, origin: &str, size: u64) -> Result<(Fold, u64), Failure> {
-    let snapshot = disk
-        .read(&disk.layout.snapshot())?
-        .and_then(|bytes| Snapshot::parse(&bytes).ok())
-        .filter(|snapshot| snapshot.size <= size);
-    let (mut fold, start) = match snapshot {
+    let (mut fold, start) = match base::fitting(disk, size)? {
         Some(snapshot) => {
             let tip = Tip { size: snapshot.size, head: snapshot.head, ts: snapshot.ts };
             (snapshot.fold, Start { tip, bytes: snapshot.bytes })

@@ -17,7 +17,7 @@ use crowny_fed::protocol::route::{Local, routes};
 use crowny_fed::protocol::service::{Service, ServiceName};
 use crowny_fed::sim::chance::Chance;
 use crowny_fed::wire::routes::render_rows;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 const ORIGIN: &str = "sim.example/fed";

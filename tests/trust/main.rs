@@ -2,6 +2,7 @@
 //! forged bodies over real sockets and, where clocks and crashes matter, in a seeded world.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic, unreachable_pub)] // tests meet the world and panic to fail
 
+mod accepted;
 mod attacks;
 mod bodies;
 mod classic;

@@ -63,19 +63,26 @@ pub fn merge(host: &dyn Host, config: &Config, body: &[u8]) -> Result<Brought, R
     envelope.agrees(&identity.origin).map_err(Refusal::Malformed)?;
 
     let desk = Desk::for_request(disk, config)?;
-    let fold = desk.ledger.fold();
-    authenticate((&disk, fold), (KIND, &envelope, &node), desk.now_s)?;
-    check_ts(envelope.ts, desk.now_s)?;
-    let mut used = UsedNonces::load(&disk, desk.now_s).map_err(unavailable)?;
-    check_nonce(fold, &used, (&node, &envelope), desk.now_s)?;
+    let (fold, times) = (desk.ledger.fold(), desk.times.clone());
+    authenticate((&disk, fold), (KIND, &envelope, &node), times.keys_s)?;
+    check_ts(envelope.ts, times.gate_s)?;
+    let mut used = UsedNonces::load(&disk, times.gate_s).map_err(unavailable)?;
+    check_nonce(fold, &used, (&node, &envelope), times.gate_s)?;
+    times.expect_safe(&used, (&node, envelope.ts))?;
     let (head, run) = of_one_mind(&envelope, lines)?;
     let judged = judge(&desk, &node, &run);
     if !judged.fresh.is_empty()
-        && let Some(wait_s) = fold.pace.wait_s(&node, desk.now_s)
+        && let Some(wait_s) = fold.pace.wait_s(&node, times.line_s)
     {
         return Err(Refusal::TooMany(format!("{node} writes too fast, try again in {wait_s} s")));
     }
-    used.add(&disk, (&node, &envelope.nonce, envelope.ts), desk.now_s).map_err(unavailable)?;
+    used.add(&disk, (&node, &envelope.nonce, envelope.ts), times.gate_s).map_err(unavailable)?;
+    for merged in judged.fresh.iter().filter(|_| times.keeps_nonces_of_lines()) {
+        let Some((node, nonce, ts)) = submitted(&merged.said) else { continue };
+        if ts.saturating_add(SKEW_S_MAX) >= times.gate_s {
+            used.add(&disk, (node, nonce, ts), times.gate_s).map_err(unavailable)?;
+        }
+    }
     settle(desk, head, judged)
 }
 
@@ -176,7 +183,7 @@ fn admit(desk: &Desk<'_>, poster: &NodeId, twig: &Twig) -> Result<Merged, Fate> 
         proof: None,
     };
     let fold = desk.ledger.fold();
-    let key = authenticate((&desk.disk, fold), (&line.kind, &envelope, &node), desk.now_s)
+    let key = authenticate((&desk.disk, fold), (&line.kind, &envelope, &node), desk.times.keys_s)
         .map_err(|refusal| refused(refusal.to_string()))?;
     if key.kid != author.kid {
         return Err(refused(format!("signed with key {}, not {}", key.kid, author.kid)));
@@ -192,7 +199,7 @@ fn admit(desk: &Desk<'_>, poster: &NodeId, twig: &Twig) -> Result<Merged, Fate> 
         let member = fold.membership.member(&node);
         return Err(Fate::Held(member.map_or(0, |member| member.last_line)));
     }
-    let in_time = ts.saturating_add(SKEW_S_MAX) >= desk.now_s;
+    let in_time = ts.saturating_add(SKEW_S_MAX) >= desk.times.gate_s;
     if in_time && fold.nonces.count(&node) >= PER_NODE_MAX {
         return Err(refused(format!("too many words of {node} inside {SKEW_S_MAX} s")));
     }

@@ -7,13 +7,12 @@ use crate::journal::chain::Tip;
 use crate::journal::floor::Floor;
 use crate::journal::merkle::Frontier;
 use crate::journal::replay::Fold;
-use crate::journal::snapshot::Snapshot;
 use crate::journal::tile::TILE_WIDTH;
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
 use crate::store::scan::{self, End, Start};
 use crate::store::tree::{self, ReadError};
-use crate::store::{cut, floor, index, rebuild};
+use crate::store::{base, cut, floor, index, rebuild};
 
 impl<'a> Ledger<'a> {
     /// Opens the journal; the state lock must be held unless `mend` is `No`.
@@ -29,6 +28,16 @@ impl<'a> Ledger<'a> {
         if mend == Mend::Yes {
             floor::refuse_convicted(&disk)?;
         }
+        Ledger::upon((disk, identity), floor, mend)
+    }
+
+    /// The same upon a floor that the caller answers for: a repair has to go on where evidence, or
+    /// a missing floor, would stop everything else. Nothing is signed by opening.
+    pub fn upon(
+        (disk, identity): (Disk<'a>, &Identity),
+        floor: Floor,
+        mend: Mend,
+    ) -> Result<Ledger<'a>, Failure> {
         let length = disk.length(&disk.layout.journal())?.unwrap_or(0);
         if length < floor.bytes {
             let end = floor::followed(&disk, identity, &floor)?;
@@ -52,7 +61,7 @@ impl<'a> Ledger<'a> {
         self.bytes = self.floor.bytes;
         self.fresh.clear();
         self.mend(beyond)?;
-        *self = Ledger::open(self.disk, identity, Mend::Yes)?;
+        *self = Ledger::upon((self.disk, identity), self.floor.clone(), Mend::Yes)?;
         Ok(())
     }
 
@@ -64,7 +73,7 @@ impl<'a> Ledger<'a> {
         length: u64,
         identity: &Identity,
     ) -> Result<Ledger<'a>, Failure> {
-        let (mut fold, start) = base(&disk, &floor, &identity.origin)?;
+        let (mut fold, start) = best_base(&disk, &floor, &identity.origin)?;
         let mut fresh = Vec::new();
         let mut end = End { tip: start.tip.clone(), bytes: start.bytes, reason: None };
         if length > start.bytes {
@@ -181,17 +190,11 @@ impl<'a> Ledger<'a> {
 }
 
 /// The snapshot where it fits the floor, else line 0.
-fn base(disk: &Disk<'_>, floor: &Floor, origin: &str) -> Result<(Fold, Start), Failure> {
+fn best_base(disk: &Disk<'_>, floor: &Floor, origin: &str) -> Result<(Fold, Start), Failure> {
     let from_origin = || (Fold::default(), Start { tip: Tip::origin(origin), bytes: 0 });
-    let Some(bytes) = disk.read(&disk.layout.snapshot())? else {
-        return Ok(from_origin());
-    };
-    let Ok(snapshot) = Snapshot::parse(&bytes) else {
-        return Ok(from_origin());
-    };
-    let at_floor =
-        snapshot.size == floor.size && snapshot.head == floor.head && snapshot.bytes == floor.bytes;
-    if !at_floor && snapshot.size >= floor.size {
+    let Some(snapshot) = base::fitting(disk, floor.size)? else { return Ok(from_origin()) };
+    let at_floor = snapshot.head == floor.head && snapshot.bytes == floor.bytes;
+    if !at_floor && snapshot.size == floor.size {
         return Ok(from_origin());
     }
     let tip = Tip { size: snapshot.size, head: snapshot.head, ts: snapshot.ts };
