@@ -1,8 +1,8 @@
 //! The anchor goes away and comes back: what was said meanwhile is home in one tick.
 
-use crate::branch;
+use crate::branch::{self, body, bring, fates};
 use crate::federation::{Federation, Node};
-use crate::harness::get;
+use crate::harness::{Ran, fed, get};
 use crate::stand_in::{Says, StandIn, saying};
 
 /// Everybody up to date.
@@ -175,4 +175,42 @@ fn a_refutation_waits_too() {
     assert_eq!(gw2.standing("gw2"), "alive 2");
     all_tick(&[&gw3, &federation.anchor, &gw2, &gw3]);
     assert_eq!(gw3.map(), federation.anchor.map());
+}
+
+/// A member with a shared key shows its branch to nobody and brings it home like all others.
+#[test]
+fn a_shared_key_waits_too() {
+    let mut federation = Federation::found();
+    let mut gw2 = federation.machine("gw2");
+    let invitation = federation.anchor.good(&["invite", "gw2", "--alg", "hmac-sha256"]);
+    let command = fed(&gw2.dir, &["join", "--url", &gw2.url(), "-"]);
+    Ran::of(command, &invitation).expect(0);
+    gw2.serve();
+    let gw3 = federation.join("gw3");
+    all_tick(&[&federation.anchor, &gw2, &gw3]);
+    federation.anchor.stop();
+    gw2.good(&["register", "--service", &format!("shop={}", gw2.url())]);
+    gw2.good(&["drain"]);
+    assert_eq!(branch::of(&gw2)[0].lines().len(), 2);
+    assert_eq!(get(gw2.port, "/sync?branch").text(), "");
+    let kept = gw2.text("branch.ndjson");
+    federation.anchor.serve();
+    gw2.good(&["merge"]);
+    // A word under a key that gw3 cannot know is brought by it all the same, and held by then.
+    let told = fates(&bring(&federation, &body(("gw3", &gw3.key()), kept.as_bytes())));
+    assert!(told.iter().all(|fate| fate.starts_with("held")), "{told:?}");
+    let other = kept.replacen("\\\"on\\\":true", "\\\"on\\\":false", 1);
+    let line = other.lines().nth(1).unwrap().to_owned() + "\n";
+    let told = fates(&bring(&federation, &body(("gw3", &gw3.key()), line.as_bytes())));
+    assert!(told[0].contains("signature does not hold"), "{told:?}");
+    // The new name is asked for, and got.
+    all_tick(&[&gw2, &federation.anchor, &gw2, &gw3]);
+    for node in [&federation.anchor, &gw2, &gw3] {
+        assert_eq!(node.row("shop", "gw2").as_deref(), Some("alive drain"), "{}", node.id);
+        let told: serde_json::Value =
+            serde_json::from_str(&node.good(&["verify", "--full", "--json"])).unwrap();
+        // Its first register, the two words that came home, and the one for the name.
+        assert_eq!(told["by_checkpoint_alone"], 4, "{}", node.id);
+        assert_eq!(node.status()["conflicts"], serde_json::json!([]));
+    }
 }

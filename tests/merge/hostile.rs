@@ -5,6 +5,16 @@ use crate::branch::{Writer, body, bring, drain, fates, head, under};
 use crate::federation::{Federation, Node};
 use crate::harness::post;
 use crate::signed::{payload, register, with};
+use crowny_fed::host::dial::{Dialer, Options};
+use crowny_fed::host::real::RealHost;
+use crowny_fed::journal::line::Line;
+use crowny_fed::journal::merged::Merged;
+use crowny_fed::journal::record::Record;
+use crowny_fed::layout::Layout;
+use crowny_fed::store::disk::Disk;
+use crowny_fed::store::identity::Identity;
+use crowny_fed::store::ledger::{Ledger, Mend};
+use crowny_fed::store::log_keys;
 use ed25519_dalek::SigningKey;
 use serde_json::json;
 
@@ -222,4 +232,33 @@ fn a_merged_word_cannot_be_posted_again() {
     let replayed = crate::signed::sealed(&key, "drain", &on);
     let answer = writes_nothing(&federation, || post(federation.anchor.port, "/drain", &replayed));
     assert_eq!(answer.status, 409);
+}
+
+/// An anchor that puts words into a member's mouth is caught by whoever syncs: a merged line is
+/// checked like one that was posted.
+#[test]
+fn a_merged_line_that_nobody_signed_convicts_the_anchor() {
+    let (mut federation, gw2, gw3) = three();
+    let mut forged = Writer::after(&gw2);
+    forged.say(("leave", &payload("gw2", json!({ "incarnation": 1 }))), ("gw2", &gw3.key()));
+    let raw = forged.bytes.strip_suffix(b"\n").unwrap();
+    let merged = Merged::of(Line::parse(raw).unwrap()).unwrap();
+    federation.anchor.stop();
+    append(&federation.anchor, Record::Merged(Box::new(merged)));
+    federation.anchor.serve();
+    let before = gw3.text("nodes.ndjson");
+    gw3.fed(&["sync"]).expect(5).saying(&["not by its author"]);
+    assert_eq!(gw3.text("nodes.ndjson"), before);
+}
+
+/// Appends and signs a line as an anchor that checks nothing.
+fn append(anchor: &Node, record: Record) {
+    let host = RealHost::new(Dialer::new(Options::default()));
+    let layout = Layout::new(&anchor.dir);
+    let disk = Disk { host: &host, layout: &layout };
+    let identity = Identity::require(&disk).unwrap();
+    let mut ledger = Ledger::open(disk, &identity, Mend::Yes).unwrap();
+    let now_s = ledger.tip().ts;
+    ledger.append(vec![record.into()], now_s).unwrap();
+    ledger.publish(&log_keys::signing(&disk, &identity, ledger.fold(), now_s).unwrap()).unwrap();
 }

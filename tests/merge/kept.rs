@@ -1,9 +1,9 @@
 //! The file: torn, damaged, full.
 
 use crate::away::{count, three};
-use crate::branch::{self, Writer, drain};
+use crate::branch::{self, Writer};
 use crate::harness::get;
-use crate::signed::{now_s, with};
+use crate::signed::{now_s, register, with};
 use serde_json::json;
 use std::fs;
 use std::io::Write;
@@ -60,14 +60,15 @@ fn a_full_branch_keeps_what_it_has() {
     let (mut writer, key) = (Writer::after(&gw2), gw2.key());
     let mut incarnation = 100;
     // Said long before: what is inside the window has a limit of its own.
+    let tags = json!({ "a": "x".repeat(64), "b": "y".repeat(64), "c": "z".repeat(64) });
     let then = json!(now_s() - 10_000);
-    while writer.bytes.len() < 4 * 1024 * 1024 - 600 {
-        let told = with(&drain("gw2", incarnation, true), "ts", then.clone());
-        writer.say(("drain", &told), ("gw2", &key));
+    while writer.bytes.len() < 4 * 1024 * 1024 - 1_200 {
+        let told = with(&register(&gw2, incarnation), "ts", then.clone());
+        writer.say(("register", &with(&told, "tags", tags.clone())), ("gw2", &key));
         incarnation += 1;
     }
     fs::write(gw2.file("branch.ndjson"), &writer.bytes).unwrap();
-    for _ in 0..3 {
+    for _ in 0..6 {
         if gw2.fed(&["drain"]).code != Some(0) {
             break;
         }
