@@ -126,21 +126,25 @@ impl Merging {
         if disk.host.clock().boot_ms >= run.until_boot_ms {
             return Ok(false);
         }
-        let brought = match send(&disk, part, run.until_boot_ms) {
-            Ok(brought) => brought,
-            Err(undelivered) => {
-                self.trouble = Some(Failure::from(undelivered).message);
-                return Ok(false);
-            }
-        };
-        self.refused.extend(refusals(part, &brought));
+        let sent = send(&disk, part, run.until_boot_ms);
+        if let Ok(brought) = &sent {
+            self.refused.extend(refusals(part, brought));
+        }
+        // Whatever was answered, or lost on the way: the journal tells what came in.
         let before = self.synced.before;
         let told = std::mem::take(&mut self.synced.warnings);
         self.synced = sync::run(disk, config, run)?;
         self.synced.before = before;
         self.synced.warnings.splice(0..0, told);
         self.take_out(&disk)?;
-        Ok(true)
+        let Err(undelivered) = sent else { return Ok(true) };
+        let branch = Branch::load(&disk)?;
+        let here = |twig: &Twig| branch.lines().any(|waiting| waiting.leaf == twig.leaf);
+        let lost = part.lines().iter().any(here);
+        if lost {
+            self.trouble = Some(Failure::from(undelivered).message);
+        }
+        Ok(!lost)
     }
 
     /// Takes out what the journal holds, and tells what it made of it.

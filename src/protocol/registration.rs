@@ -84,7 +84,7 @@ pub fn admit(
 }
 
 /// A name is free while nobody else offers it and it is bound to nobody; otherwise it takes a grant.
-fn may_offer(
+pub fn may_offer(
     node: &NodeId,
     service: &Service,
     membership: &Membership,

@@ -14,6 +14,8 @@ use crate::auth::mac::HMAC_SHA256;
 use crate::error::Failure;
 use crate::journal::chain::Tip;
 use crate::journal::floor::Floor;
+use crate::journal::line::Line;
+use crate::journal::merged::Merged;
 use crate::journal::merkle::{Frontier, Hash};
 use crate::journal::replay::Fold;
 use crate::journal::snapshot::Snapshot;
@@ -141,8 +143,7 @@ impl Check<'_> {
             self.author(step)?;
             return self.bundled(step);
         }
-        let author = step.line.author.as_ref();
-        self.by_checkpoint_alone += u64::from(author.is_some_and(|by| by.alg == HMAC_SHA256));
+        self.by_checkpoint_alone += u64::from(is_shared(step.line));
         Ok(())
     }
 
@@ -183,7 +184,7 @@ impl Check<'_> {
             floor::changed(self.disk, seq, step.at, &format!("{kind}: {reason}"))
         })?;
         self.signatures += u64::from(signed);
-        self.by_checkpoint_alone += u64::from(!signed && step.line.author.is_some());
+        self.by_checkpoint_alone += u64::from(!signed && is_shared(step.line));
         self.fold.apply(step.line);
         Ok(())
     }
@@ -274,4 +275,13 @@ impl Check<'_> {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether a member said it whose key nobody but it and the anchor holds.
+fn is_shared(line: &Line) -> bool {
+    let by_shared = |line: &Line| line.author.as_ref().is_some_and(|by| by.alg == HMAC_SHA256);
+    if line.kind != "merged" {
+        return by_shared(line);
+    }
+    Merged::read(&line.payload).is_some_and(|merged| by_shared(&merged.line))
 }

@@ -8,7 +8,7 @@ use crate::auth::gate::{Refusal, SKEW_S_MAX, check_ts};
 use crate::auth::json;
 use crate::config::Config;
 use crate::host::Host;
-use crate::journal::branch::{MERGE_LINES_MAX, Run, Twig, one_run};
+use crate::journal::branch::{MERGE_BYTES_MAX, MERGE_LINES_MAX, Run, Twig, one_run};
 use crate::journal::line::SUBMITTED_BYTES_MAX;
 use crate::journal::merged::{MERGED_KINDS, Merge, Merged};
 use crate::journal::merkle::Hash;
@@ -95,6 +95,11 @@ fn parse(body: &[u8]) -> Result<(Envelope, &[u8]), Refusal> {
     let count = lines.iter().filter(|byte| **byte == b'\n').count();
     if count > MERGE_LINES_MAX {
         let why = format!("{count} lines, at most {MERGE_LINES_MAX} in one request");
+        return Err(Refusal::TooLarge(why));
+    }
+    if lines.len() > MERGE_BYTES_MAX {
+        let why =
+            format!("{} bytes of lines, at most {MERGE_BYTES_MAX} in one request", lines.len());
         return Err(Refusal::TooLarge(why));
     }
     Ok((envelope, lines))

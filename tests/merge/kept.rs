@@ -1,0 +1,91 @@
+//! The file: torn, damaged, full.
+
+use crate::away::{count, three};
+use crate::branch::{self, Writer};
+use crate::harness::get;
+use crate::signed::{now_s, register, with};
+use serde_json::json;
+use std::fs;
+use std::io::Write;
+
+#[test]
+fn a_torn_end_is_cut_off_by_the_next_word() {
+    let (mut federation, gw2, _) = three();
+    federation.anchor.stop();
+    gw2.good(&["drain"]);
+    let whole = gw2.text("branch.ndjson");
+    for torn in ["{\"alg\":\"ed25519\",\"payl", "\u{c11c}\u{c6b8}"] {
+        let mut file = fs::OpenOptions::new().append(true).open(gw2.file("branch.ndjson")).unwrap();
+        file.write_all(&torn.as_bytes()[..torn.len() - 1]).unwrap();
+        assert_eq!(get(gw2.port, "/sync?branch").text(), whole);
+        assert_eq!(gw2.status()["branch"], 1);
+        gw2.good(&["drain", "--off"]);
+        let now = gw2.text("branch.ndjson");
+        assert!(now.starts_with(&whole) && now.lines().count() == 2, "{now}");
+        fs::write(gw2.file("branch.ndjson"), &whole).unwrap();
+    }
+    federation.anchor.serve();
+    gw2.tick();
+    assert_eq!(count(&gw2, "merged"), 1);
+}
+
+#[test]
+fn whole_lines_behind_a_damaged_one_are_nobodys_to_cut() {
+    let (mut federation, gw2, _) = three();
+    federation.anchor.stop();
+    for word in [&["drain"][..], &["drain", "--off"], &["drain"]] {
+        gw2.good(word);
+    }
+    let good = gw2.text("branch.ndjson");
+    let mut lines: Vec<String> = good.lines().map(|line| format!("{line}\n")).collect();
+    lines[1].replace_range(3..4, "\u{1}");
+    let damaged = lines.concat();
+    fs::write(gw2.file("branch.ndjson"), &damaged).unwrap();
+    gw2.fed(&["drain"]).expect(1).saying(&["branch.ndjson line 2 does not read"]);
+    assert!(gw2.good(&["status"]).contains("branch.ndjson line 2 does not read"));
+    federation.anchor.serve();
+    gw2.fed(&["tick"]).expect(0).saying(&["line 2 does not read"]);
+    assert_eq!(gw2.text("branch.ndjson"), damaged);
+    lines.remove(1);
+    fs::write(gw2.file("branch.ndjson"), lines.concat()).unwrap();
+    gw2.tick();
+    assert!(!gw2.file("branch.ndjson").exists());
+    assert_eq!(count(&gw2, "merged"), 2);
+}
+
+#[test]
+fn a_full_branch_keeps_what_it_has() {
+    let (mut federation, gw2, _) = three();
+    federation.anchor.stop();
+    let (mut writer, key) = (Writer::after(&gw2), gw2.key());
+    let mut incarnation = 100;
+    // Said long before: what is inside the window has a limit of its own.
+    let tags = json!({ "a": "x".repeat(64), "b": "y".repeat(64), "c": "z".repeat(64) });
+    let then = json!(now_s() - 10_000);
+    while writer.bytes.len() < 4 * 1024 * 1024 - 1_200 {
+        let told = with(&register(&gw2, incarnation), "ts", then.clone());
+        writer.say(("register", &with(&told, "tags", tags.clone())), ("gw2", &key));
+        incarnation += 1;
+    }
+    fs::write(gw2.file("branch.ndjson"), &writer.bytes).unwrap();
+    for _ in 0..6 {
+        if gw2.fed(&["drain"]).code != Some(0) {
+            break;
+        }
+    }
+    let full = gw2.text("branch.ndjson");
+    assert!(full.len() <= 4 * 1024 * 1024);
+    gw2.fed(&["drain"]).expect(1).saying(&["branch.ndjson", "limit 4194304"]);
+    assert_eq!(gw2.text("branch.ndjson"), full);
+    let runs = branch::of(&gw2);
+    assert_eq!(runs.len(), 1);
+    let parts = runs[0].parts();
+    assert!(parts.len() > 4 && parts.iter().all(|part| part.lines().len() <= 1_000));
+    // Thousands of lines come home in as many requests as it takes, all of them once.
+    federation.anchor.serve();
+    gw2.good(&["merge"]);
+    assert!(!gw2.file("branch.ndjson").exists());
+    assert_eq!(count(&gw2, "merged"), runs[0].lines().len());
+    assert_eq!(count(&gw2, "merge"), parts.len());
+    gw2.good(&["verify", "--full"]);
+}
