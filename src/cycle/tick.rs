@@ -6,6 +6,7 @@ use super::peers::{self, Heard};
 use super::plan::{Of, Plan, plan, whom};
 use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
+use super::speaking::adopt_named_key;
 use super::{follow, publish, sync, witnesses};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
@@ -82,6 +83,9 @@ pub fn run(host: &dyn Host, config: &Config, dry_run: bool) -> Result<Ended, Fai
     let Some(_whole_tick) = take_lock(host, &config.layout.keys(), Duration::ZERO)? else {
         return Ok(Ended::InProgress);
     };
+    if !dry_run {
+        disk.clear_temporary_keys()?;
+    }
     let config =
         &Config { own: Some(config.own.clone().unwrap_or(identity.id.clone())), ..config.clone() };
     let report = match identity.is_anchor() {
@@ -131,6 +135,7 @@ fn anchor_tick(
     report.warnings.splice(0..0, loaded.warnings);
     if !dry_run {
         commit_and_publish((&disk, config, identity), &mut loaded.ledger, drafts, &mut report)?;
+        adopt_named_key(&disk, identity)?;
         // Witnesses may be slow: by now everything is done, and others may write.
         drop(append);
         report.warnings.extend(witnesses::ask(disk, config, witnesses::Whom::All, deadline_ms)?);
