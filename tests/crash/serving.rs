@@ -68,7 +68,7 @@ fn asked(fed: Fed, sender: Sender) -> Scene {
 /// The same bytes once more: answered, or told which line they made; one line in any case.
 #[track_caller]
 fn is_safe(scene: &Scene) {
-    let ran = request(scene).to_its_end();
+    let ran = request(scene).ended();
     let told = ran.out.starts_with("HTTP/1.1 409 ") && ran.out.contains("it made line");
     assert!(Says::Answer.done(&ran) || told, "the same again: {ran:#?}");
     let (_, request) = scene.sender.as_ref().expect("somebody asks");

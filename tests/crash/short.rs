@@ -40,7 +40,7 @@ fn a_limit_on_file_sizes_is_an_error_at_any_byte() {
 fn limited(verb: &Verb, step: Option<usize>) {
     let base = (verb.base)();
     let whole = base.copy();
-    let ran = (verb.run)(&whole).to_its_end();
+    let ran = (verb.run)(&whole).ended();
     assert!(verb.says.done(&ran), "{}: {ran:#?}", verb.name);
     let (old, new) = (base.fed.journal().len(), whole.fed.journal().len());
     let largest = whole.fed.image().values().map(Vec::len).max().unwrap();
@@ -71,7 +71,7 @@ fn limited(verb: &Verb, step: Option<usize>) {
 #[track_caller]
 fn mends(verb: &Verb, (scene, ran): (&Scene, &Ran), at: &str) {
     let word = Word::of(scene, (verb.says, ran), at);
-    heals(verb, scene, at.len() % 2 == 0);
+    heals(verb, scene, at.len().is_multiple_of(2));
     word.is_kept(scene, at);
     let torn = scene.fed.torn();
     assert!(torn.is_empty() || verb.name == "tick that mends", "{torn:?} after {at}");
@@ -96,7 +96,7 @@ fn fills_up(verb: &Verb, mount: &Mount) {
         let mut scene = base.copy();
         mount.move_in(&mut scene.fed);
         mount.fill(pages_left);
-        let ran = (verb.run)(&scene).to_its_end();
+        let ran = (verb.run)(&scene).ended();
         scene.settle();
         mount.free();
         let done = verb.says.done(&ran);
@@ -122,7 +122,7 @@ fn a_founding_on_a_disk_of_64_kib_goes_on_when_it_is_larger() {
     let Some(mount) = Mount::new("64k") else { return };
     let mut scene = (INIT.base)();
     mount.move_in(&mut scene.fed);
-    let ran = (INIT.run)(&scene).to_its_end().expect(1);
+    let ran = (INIT.run)(&scene).ended().expect(1);
     assert!(ran.err.contains("the disk is full"), "{ran:#?}");
     assert_eq!(names(&scene.fed.path("state/tmp")), [""; 0], "no room, and litter");
     mount.remount("size=1m");

@@ -5,7 +5,7 @@
 //! journal, the map is whole and never empty, the next tick and the same word again end well,
 //! `verify --full` passes, no temporary file is left, and no secret stands where it should not.
 
-use super::harness::{Ran, on_all_cores};
+use super::harness::{Fed, Ran, on_all_cores};
 use super::scene::{Scene, beside};
 use super::secrets;
 use super::trace::{CHANGING, Call, Fault, Faulted, read_with, record_reading};
@@ -53,7 +53,7 @@ impl From<Command> for Run {
 }
 
 impl Run {
-    pub fn to_its_end(mut self) -> Ran {
+    pub fn ended(mut self) -> Ran {
         Ran::reading(&mut self.command, &self.input)
     }
 }
@@ -108,6 +108,8 @@ pub struct Sweep {
     verb: Verb,
     base: Scene,
     rows: Option<String>,
+    /// Whether what is published can be proven before the run, and so at any moment of it.
+    provable: bool,
 }
 
 /// Calls of one kind on the main thread.
@@ -133,11 +135,12 @@ impl Sweep {
         let base = (verb.base)();
         let rows = verb.same_map.then(|| {
             let whole = base.copy();
-            let ran = (verb.run)(&whole).to_its_end();
+            let ran = (verb.run)(&whole).ended();
             assert!(verb.says.done(&ran), "{}: {ran:#?}", verb.name);
             whole.fed.map_rows()
         });
-        Sweep { verb, base, rows }.in_all(ways);
+        let provable = base.folders().into_iter().all(is_provable);
+        Sweep { verb, base, rows, provable }.in_all(ways);
     }
 
     fn in_all(&self, ways: &[Way]) {
@@ -231,6 +234,8 @@ impl Sweep {
             Way::Lost => done || failed,
         };
         assert!(as_it_should, "{at}: {faulted:#?}");
+        let provable = !self.provable || scene.folders().into_iter().all(is_provable);
+        assert!(provable, "published and not proven: {at}: {faulted:#?}");
         secrets::are_kept(&scene, &faulted.ran, false);
         heals(&self.verb, &scene, fault.nth.is_none_or(|nth| nth % 2 == 0));
         word.is_kept(&scene, &at);
@@ -240,6 +245,12 @@ impl Sweep {
         secrets::are_kept(&scene, &faulted.ran, true);
         faulted.reached
     }
+}
+
+/// Whether the published checkpoint is of the lines that are there; nothing published is fine.
+fn is_provable(fed: &Fed) -> bool {
+    let shown = fed.path("federation-root.txt").exists();
+    !shown || Ran::of(&mut fed.verb("verify")).code == Some(0)
 }
 
 /// The timer and whoever says it again come in either order.

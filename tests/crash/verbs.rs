@@ -144,7 +144,7 @@ fn said(scene: &Scene, words: &[&str]) -> Run {
 /// The same word again ends well.
 #[track_caller]
 fn again(scene: &Scene, run: fn(&Scene) -> Run) {
-    let ran = run(scene).to_its_end();
+    let ran = run(scene).ended();
     assert_eq!(ran.code, Some(0), "the same word again: {ran:#?}");
 }
 
