@@ -2,8 +2,8 @@
 
 use super::context::Context;
 use super::{Ending, print};
+use crate::cycle::loading::accept_loss;
 use crate::cycle::rounds::{PATIENCE, take_lock};
-use crate::cycle::tick::accept_loss;
 use crate::error::{Failure, Kind};
 use crate::store::identity::Identity;
 

@@ -5,6 +5,7 @@
 
 use super::anchorless::{self, Anchorless, Asking};
 use super::helping::below;
+use super::loading::{Loaded, beginning, busy, load, save_memory};
 use super::merging::{self, Merging};
 use super::observing::{self, Told};
 use super::peers;
@@ -13,7 +14,7 @@ use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
 use super::speaking::adopt_named_key;
 use super::sync::{self, Synced, anchor_urls};
-use super::tick::{How, Loaded, Report, anchor_tick, beginning, busy, load, save_memory};
+use super::tick::{How, Report, anchor_tick};
 use super::{branching, claiming, handover, publish, refuting};
 use crate::config::{self, Config};
 use crate::error::Failure;

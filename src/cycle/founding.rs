@@ -188,7 +188,7 @@ fn write_first_lines(
     let generation = publish::map(&disk, &shown)?;
     let now = Beginning { boot_id: &clock.boot_id, boot_ms: clock.boot_ms, wall_ms: clock.wall_ms };
     let memory = Memory { generation, ..Memory::fresh(&now) };
-    super::tick::save_memory(&disk, &memory)
+    super::loading::save_memory(&disk, &memory)
 }
 
 /// `genesis` signed by the log key, `enroll` of our node key, and our own signed `register`.

@@ -3,11 +3,11 @@
 use super::admission::Accepted;
 use super::delivering::{Letter, accepted, post};
 use super::founding::{hex_chance, make_key};
+use super::loading::{beginning, save_memory};
 use super::speaking::{Offer, Said, Word, one_at_a_time, say};
 use super::sync;
-use super::tick::{beginning, save_memory};
 use crate::auth::envelope::Envelope;
-use crate::auth::invite::Invite;
+use crate::auth::invite::{Invite, secret_sha256};
 use crate::auth::{keys, mac, pae};
 use crate::config::Config;
 use crate::error::{Failure, Kind};
@@ -57,13 +57,7 @@ pub fn join(
         next: None,
         id,
     };
-    {
-        let _one_word = one_at_a_time(&disk)?;
-        let standing = enrol(&disk, invite, &identity)?;
-        let mut identity = Identity::load(&disk)?.unwrap_or(identity);
-        identity.incarnation = identity.incarnation.max(standing);
-        identity.store(&disk)?;
-    }
+    enrol_once(&disk, invite, identity)?;
     if disk.length(&disk.layout.tick())?.is_none() {
         let now = host.clock();
         save_memory(&disk, &Memory::fresh(&beginning(&now)))?;
@@ -76,7 +70,6 @@ pub fn join(
                 .hint("the registration waits in branch.ndjson, and the next ticks bring it"));
         }
     };
-    disk.remove(&disk.layout.key("enrolment-nonce"))?;
     first_sync(&disk, config, &accepted).map_err(|failure| match failure.kind {
         Kind::Integrity => failure,
         _ => Failure {
@@ -111,11 +104,30 @@ fn first_sync(disk: &Disk<'_>, config: &Config, accepted: &Accepted) -> Result<(
     Ok(())
 }
 
-/// The nonce is kept until all is done: an interrupted enrolment is the same request again. Returns
-/// the incarnation that the anchor holds of this node, perhaps from a machine that was lost.
-fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<Incarnation, Failure> {
+/// Burns the invitation, unless this machine did so before: then it only registers anew, with
+/// whatever key speaks for it by now.
+fn enrol_once(disk: &Disk<'_>, invite: &Invite, identity: Identity) -> Result<(), Failure> {
+    let _one_word = one_at_a_time(disk)?;
+    let enrolment = Enrolment::begun(disk, invite)?;
+    let known = Identity::load(disk)?;
+    if enrolment.answered && known.is_some() {
+        return Ok(());
+    }
+    let standing = enrol(disk, invite, (&identity, &enrolment.nonce))?;
+    let mut identity = known.unwrap_or(identity);
+    identity.incarnation = identity.incarnation.max(standing);
+    identity.store(disk)?;
+    Enrolment { answered: true, ..enrolment }.store(disk)
+}
+
+/// The request that burns the invitation; made again with the same nonce it is the same request.
+/// Returns the incarnation that the anchor holds of this node, perhaps from a machine that was lost.
+fn enrol(
+    disk: &Disk<'_>,
+    invite: &Invite,
+    (identity, nonce): (&Identity, &str),
+) -> Result<Incarnation, Failure> {
     make_key(disk, "node")?;
-    let nonce = kept_nonce(disk)?;
     let ts = disk.host.clock().wall_ms / 1_000;
     let mut payload = json!({
         "origin": identity.origin, "node": identity.id, "nonce": nonce, "ts": ts, "mode": invite.alg,
@@ -131,7 +143,7 @@ fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<Incarn
     let envelope = Envelope {
         mode: invite.alg.clone(),
         node: identity.id.to_string(),
-        nonce: nonce.clone(),
+        nonce: nonce.to_owned(),
         ts,
         payload,
         sig: Some(keys::encode_sig(&*mac::mac(&*bootstrap, &[&signed]))),
@@ -141,7 +153,7 @@ fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<Incarn
     let answer = post(disk.host, &identity.anchors, &letter)?;
     let accepted = accepted(answer, identity)?;
     if invite.alg == mac::HMAC_SHA256 {
-        let shared = mac::node_key(&bootstrap, &nonce);
+        let shared = mac::node_key(&bootstrap, nonce);
         let hex: Zeroizing<String> =
             Zeroizing::new(shared.iter().map(|byte| format!("{byte:02x}")).collect());
         let text = Zeroizing::new(format!("{}\n", *hex));
@@ -158,12 +170,35 @@ fn enrol(disk: &Disk<'_>, invite: &Invite, identity: &Identity) -> Result<Incarn
     Ok(standing)
 }
 
-fn kept_nonce(disk: &Disk<'_>) -> Result<String, Failure> {
-    let path = disk.layout.key("enrolment-nonce");
-    if let Some(text) = disk.read_text(&path)? {
-        return Ok(text.trim().to_owned());
+/// `keys/enrolment-nonce.key`: how far this machine came with an invitation. A join that was cut off,
+/// or whose answer was lost, asks the same again; one that is repeated later is done already.
+struct Enrolment {
+    nonce: String,
+    /// Hex SHA-256 of the invitation's secret, as the journal has it too.
+    invitation: String,
+    answered: bool,
+}
+
+impl Enrolment {
+    fn begun(disk: &Disk<'_>, invite: &Invite) -> Result<Enrolment, Failure> {
+        let invitation = secret_sha256(&invite.secret);
+        let held = disk.read_text(&disk.layout.key("enrolment-nonce"))?.unwrap_or_default();
+        let words: Vec<&str> = held.split_whitespace().collect();
+        if let [nonce, of, rest @ ..] = words.as_slice()
+            && *of == invitation
+        {
+            let answered = rest == ["answered"];
+            return Ok(Enrolment { nonce: (*nonce).to_owned(), invitation, answered });
+        }
+        let begun = Enrolment { nonce: hex_chance(disk)?, invitation, answered: false };
+        begun.store(disk)?;
+        Ok(begun)
     }
-    let nonce = hex_chance(disk)?;
-    disk.put(&path, format!("{nonce}\n").as_bytes(), (Keep::Durable, Readers::Owner))?;
-    Ok(nonce)
+
+    fn store(&self, disk: &Disk<'_>) -> Result<(), Failure> {
+        let answered = if self.answered { " answered" } else { "" };
+        let text = format!("{} {}{answered}\n", self.nonce, self.invitation);
+        let path = disk.layout.key("enrolment-nonce");
+        disk.put(&path, text.as_bytes(), (Keep::Durable, Readers::Owner))
+    }
 }

@@ -185,7 +185,7 @@ fn remember(disk: &Disk<'_>, now: Clock) -> Result<(), Failure> {
 }
 
 fn long_ago(last: (&str, u64), now: &Clock, config: &Config) -> bool {
-    is_long_ago(last, &super::tick::beginning(now), config.profile.interval_ms)
+    is_long_ago(last, &super::loading::beginning(now), config.profile.interval_ms)
 }
 
 fn small_json<T: serde::de::DeserializeOwned>(

@@ -21,6 +21,7 @@ mod hearsay;
 pub mod helping;
 pub mod joining;
 mod judging;
+pub mod loading;
 mod looking;
 pub mod merging;
 pub mod observing;

@@ -9,19 +9,20 @@ use super::helping;
 use super::peers::{self, Heard};
 use super::speaking::Signer;
 use super::sync::{anchor_urls, targets};
-use super::tick::self_check_calls;
 use crate::config::Config;
 use crate::error::Failure;
 use crate::journal::replay::Fold;
+use crate::protocol::address::Address;
 use crate::protocol::contact::{Contact, Sign};
 use crate::protocol::member::NodeId;
 use crate::protocol::roster::Listed;
 use crate::protocol::subject::Subject;
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
-use crate::wire::call::{Answer, Call, Targets};
+use crate::wire::call::{Answer, Call, Method, Read, Targets};
 use crate::wire::health::Accusation;
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 /// Whom a tick asks.
 #[derive(Clone, Copy, Debug)]
@@ -170,4 +171,21 @@ fn second_round(
         }
     }
     Ok(())
+}
+
+/// The questions to targets that tell whether our own network works.
+fn self_check_calls(config: &Config) -> Vec<Call> {
+    let timeout = Duration::from_millis(config.profile.timeout_ms);
+    let call = |address: &Address| Call {
+        method: Method::Get,
+        address: address.clone(),
+        path: "/".to_owned(),
+        host_header: address.authority(),
+        headers: Vec::new(),
+        body: Vec::new(),
+        timeout,
+        read: Read::Head,
+        targets: Targets::Any,
+    };
+    config.self_check.iter().map(call).collect()
 }

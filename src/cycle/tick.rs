@@ -2,37 +2,34 @@
 
 use super::helping::below;
 use super::judging::{Judged, Seen, judge};
+use super::loading::{beginning, busy, load, save_memory};
 use super::looking;
 use super::peers::{self, Heard};
 use super::plan::{Of, Plan, plan, whom};
 use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
+use super::speaking::adopt_named_key;
 use super::{follow, handover, merging, publish, witnesses};
 use crate::config::Config;
-use crate::error::{Failure, Kind};
-use crate::host::{Clock, Host, Keep, Lock, Readers};
-use crate::protocol::address::Address;
+use crate::error::Failure;
+use crate::host::{Host, Lock};
 use crate::protocol::blind::Pulse;
 use crate::protocol::caps::withdrawals_max;
 use crate::protocol::contact::Contact;
 use crate::protocol::member::{Liveness, NodeId};
 use crate::protocol::membership::Membership;
-use crate::protocol::memory::{Beginning, Memory};
+use crate::protocol::memory::Memory;
 use crate::protocol::roster::{Rejected, RosterChange};
 use crate::protocol::route::Local;
 use crate::protocol::subject::Subject;
 use crate::protocol::verdict::Decision;
-use crate::store::audit::{Depth, audit_with};
 use crate::store::decisions::Decided;
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
 use crate::store::ledger::{Ledger, Mend};
 use crate::store::log_keys;
-use crate::store::rebuild;
-use crate::store::tree::ReadError;
 use crate::store::view::View;
-use crate::wire::call::{Call, Method, Read, Targets};
 use crate::wire::health::Accusation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -106,6 +103,9 @@ pub fn run_telling(host: &dyn Host, config: &Config, how: How<'_>) -> Result<End
     let Some(_whole_tick) = take_lock(host, &config.layout.keys(), Duration::ZERO)? else {
         return Ok(Ended::InProgress);
     };
+    if !how.dry_run {
+        disk.clear_temporary_keys()?;
+    }
     let config =
         &Config { own: Some(config.own.clone().unwrap_or(identity.id.clone())), ..config.clone() };
     let report = match identity.is_anchor() {
@@ -159,6 +159,7 @@ pub(super) fn anchor_tick(
     report.warnings.splice(0..0, loaded.warnings);
     if !dry_run {
         commit_and_publish((&disk, config, identity), &mut loaded.ledger, drafts, &mut report)?;
+        adopt_named_key(&disk, identity)?;
         // Witnesses may be slow: by now everything is done, and others may write.
         drop(append);
         let own = merging::bring_own(disk, config)?;
@@ -242,76 +243,6 @@ fn accusations(
     Ok(accusations)
 }
 
-/// What a tick starts from.
-pub(super) struct Loaded<'a> {
-    pub(super) ledger: Ledger<'a>,
-    pub(super) memory: Memory,
-    pub(super) warnings: Vec<String>,
-}
-
-/// Opens the journal, mends it, and looks at some of what lies under it.
-pub(super) fn load<'a>(
-    disk: Disk<'a>,
-    identity: &Identity,
-    mend: Mend,
-    progress: &dyn Fn(u64, u64),
-) -> Result<Loaded<'a>, Failure> {
-    let _reading = take_lock(disk.host, &disk.layout.state(), PATIENCE)?.ok_or_else(busy)?;
-    let ledger = Ledger::open(disk, identity, mend)?;
-    let mut warnings = ledger.warnings().to_vec();
-    let memory = load_memory(&disk, &mut warnings)?;
-    // A new boot may follow a power cut: then nothing cached about the journal is believed, and
-    // the index, which is never synced, is made anew.
-    if memory.boot_id == disk.host.clock().boot_id {
-        recheck(&disk, identity, &ledger, (memory.tick, mend))?;
-    } else if ledger.floor().size > 0 {
-        audit_with(&disk, Depth::Journal, progress)?;
-        if mend == Mend::Yes {
-            rebuild::index(&disk, &identity.origin, ledger.floor())?;
-        }
-    }
-    Ok(Loaded { ledger, memory, warnings })
-}
-
-/// Looks at one old bundle each tick. What is derived is made anew before the journal is blamed:
-/// tiles that are missing, and an index that leads astray.
-fn recheck(
-    disk: &Disk<'_>,
-    identity: &Identity,
-    ledger: &Ledger<'_>,
-    (turn, mend): (u64, Mend),
-) -> Result<(), Failure> {
-    let floor = ledger.floor();
-    match rebuild::recheck_bundle(disk, floor, turn) {
-        Ok(()) => Ok(()),
-        Err(ReadError::Missing(_)) if mend == Mend::Yes => {
-            rebuild::tree(disk, &identity.origin, floor).map(|_| ())
-        }
-        Err(ReadError::Wrong(_)) if mend == Mend::Yes => {
-            rebuild::index(disk, &identity.origin, floor)?;
-            Ok(rebuild::recheck_bundle(disk, floor, turn)?)
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-impl<'a> Loaded<'a> {
-    /// While probing no lock was held: if somebody appended meanwhile, decide on what is there now.
-    fn reload_if_moved(
-        &mut self,
-        disk: Disk<'a>,
-        identity: &Identity,
-        mend: Mend,
-    ) -> Result<(), Failure> {
-        if disk.length(&disk.layout.journal())? != Some(self.ledger.bytes()) {
-            self.ledger = Ledger::open(disk, identity, mend)?;
-            self.warnings.extend_from_slice(self.ledger.warnings());
-        }
-        // Decided under the lock: the line that names another node is the last one written here.
-        handover::expect_none(identity, self.ledger.fold())
-    }
-}
-
 /// Commit, then tell (law 2): nothing below the append is reached unless it was synced.
 fn commit_and_publish(
     (disk, config, identity): (&Disk<'_>, &Config, &Identity),
@@ -346,65 +277,8 @@ fn commit_and_publish(
     publish::freshness(disk, config, memory, &now)
 }
 
-pub(super) fn beginning(clock: &Clock) -> Beginning<'_> {
-    Beginning { boot_id: &clock.boot_id, boot_ms: clock.boot_ms, wall_ms: clock.wall_ms }
-}
-
 fn lock_state(host: &dyn Host, config: &Config) -> Result<Lock, Failure> {
     take_lock(host, &config.layout.state(), PATIENCE)?.ok_or_else(busy)
-}
-
-pub(super) fn busy() -> Failure {
-    Failure::new(Kind::Busy, "another process works on the journal for longer than 10 s")
-}
-
-/// A lost or unreadable memory costs a grace tick, never the run.
-fn load_memory(disk: &Disk<'_>, warnings: &mut Vec<String>) -> Result<Memory, Failure> {
-    let path = disk.layout.tick();
-    let Some(bytes) = disk.read(&path)? else {
-        warnings.push(format!("{} is missing: suspicions start anew", path.display()));
-        return Ok(Memory::default());
-    };
-    Ok(serde_json::from_slice(&bytes).unwrap_or_else(|error| {
-        warnings.push(format!("{} does not read ({error}): suspicions start anew", path.display()));
-        Memory::default()
-    }))
-}
-
-/// Takes the losses for real from the next tick on (law 6: never held back); `None` where there are
-/// none. The lock on `keys/` is held.
-pub fn accept_loss(disk: &Disk<'_>) -> Result<Option<Memory>, Failure> {
-    let mut memory = load_memory(disk, &mut Vec::new())?;
-    if memory.suspects.is_empty() && memory.blind_ticks == 0 {
-        return Ok(None);
-    }
-    memory.accept_loss = true;
-    save_memory(disk, &memory)?;
-    Ok(Some(memory))
-}
-
-/// Writes `tick.json`: the one durable write of an idle tick.
-pub(super) fn save_memory(disk: &Disk<'_>, memory: &Memory) -> Result<(), Failure> {
-    let mut bytes = serde_json::to_vec(memory).expect("a memory has string keys only");
-    bytes.push(b'\n');
-    disk.put(&disk.layout.tick(), &bytes, (Keep::Durable, Readers::Usual))
-}
-
-/// The questions to targets that tell whether our own network works.
-pub(super) fn self_check_calls(config: &Config) -> Vec<Call> {
-    let timeout = Duration::from_millis(config.profile.timeout_ms);
-    let call = |address: &Address| Call {
-        method: Method::Get,
-        address: address.clone(),
-        path: "/".to_owned(),
-        host_header: address.authority(),
-        headers: Vec::new(),
-        body: Vec::new(),
-        timeout,
-        read: Read::Head,
-        targets: Targets::Any,
-    };
-    config.self_check.iter().map(call).collect()
 }
 
 /// Law 6 once more where lines are written: the rule that decides and the one that checks are two.

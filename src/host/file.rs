@@ -1,9 +1,12 @@
 //! The few functions that touch the disk, each complete or an error.
 //!
 //! No handle is used again after a failed sync: the kernel may have marked the lost pages clean
-//! (fsyncgate), so the process ends and the next one reads the disk afresh.
+//! (fsyncgate), so the process ends and the next one reads the disk afresh. What a call reports as
+//! done is looked at before anything rests on it: a write that went nowhere is an error of this run,
+//! not a shorter journal of the next.
 
 use super::{Change, Entry, Keep, Readers, Span};
+use rustix::process::{Resource, getrlimit};
 use std::fs::{self, File, OpenOptions, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
@@ -63,6 +66,8 @@ pub(super) fn change(change: Change<'_>) -> io::Result<()> {
 }
 
 fn append(path: &Path, at: u64, bytes: &[u8], keep: Keep) -> io::Result<()> {
+    let end = at + bytes.len() as u64;
+    within_limit(end)?;
     let before = entry(path)?;
     let mut file = OpenOptions::new()
         .write(true)
@@ -71,7 +76,11 @@ fn append(path: &Path, at: u64, bytes: &[u8], keep: Keep) -> io::Result<()> {
         .custom_flags(NO_LINK)
         .open(path)?;
     file.seek(SeekFrom::Start(at))?;
-    if let Err(error) = write_and_sync(&mut file, bytes, keep) {
+    let written = write_out(&mut file, bytes, end).and_then(|()| match keep {
+        Keep::Durable => file.sync_data(),
+        Keep::Cached => Ok(()),
+    });
+    if let Err(error) = written {
         // Best effort: what remains of the torn bytes is set aside by the next recovery. What the
         // file held before stays: lines written again are already somebody's.
         let _ = file.set_len(before.map_or(at, |before| before.bytes));
@@ -83,24 +92,50 @@ fn append(path: &Path, at: u64, bytes: &[u8], keep: Keep) -> io::Result<()> {
     Ok(())
 }
 
-fn write_and_sync(file: &mut File, bytes: &[u8], keep: Keep) -> io::Result<()> {
+/// Writes all of it, up to offset `end`, and looks whether it is there.
+fn write_out(file: &mut File, bytes: &[u8], end: u64) -> io::Result<()> {
     file.write_all(bytes)?;
-    match keep {
-        Keep::Durable => file.sync_data(),
-        Keep::Cached => Ok(()),
+    done(file.metadata()?.len() >= end)
+}
+
+/// Beyond the limit on file sizes (`ulimit -f`) the kernel ends the process by SIGXFSZ without a
+/// word, perhaps in the middle of a line, so nothing is begun that would reach it.
+fn within_limit(end: u64) -> io::Result<()> {
+    match getrlimit(Resource::Fsize).current {
+        Some(most) if end > most => Err(io::ErrorKind::FileTooLarge.into()),
+        _ => Ok(()),
+    }
+}
+
+fn done(seen: bool) -> io::Result<()> {
+    if seen {
+        return Ok(());
+    }
+    Err(io::Error::other("the disk reports success and did nothing"))
+}
+
+/// Tries again what a signal interrupted: std does so for reads, writes and syncs, but not for names.
+fn again<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
+    loop {
+        match call() {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            ended => return ended,
+        }
     }
 }
 
 fn cut(path: &Path, bytes: u64) -> io::Result<()> {
     let file = OpenOptions::new().write(true).custom_flags(NO_LINK).open(path)?;
     file.set_len(bytes)?;
+    done(file.metadata()?.len() == bytes)?;
     file.sync_all()
 }
 
 fn replace(path: &Path, via: &Path, bytes: &[u8], how: (Keep, Readers)) -> io::Result<()> {
     let (keep, readers) = how;
+    within_limit(bytes.len() as u64)?;
     // Never through a link that somebody put there: the old name goes, a new file comes.
-    match fs::remove_file(via) {
+    match again(|| fs::remove_file(via)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
@@ -113,12 +148,13 @@ fn replace(path: &Path, via: &Path, bytes: &[u8], how: (Keep, Readers)) -> io::R
     if readers == Readers::Everybody {
         file.set_permissions(Permissions::from_mode(0o644))?;
     }
-    file.write_all(bytes)?;
+    write_out(&mut file, bytes, bytes.len() as u64)?;
     if keep == Keep::Durable {
         file.sync_all()?;
     }
     drop(file);
-    fs::rename(via, path)?;
+    again(|| fs::rename(via, path))?;
+    done(is_absent(via)?)?;
     if keep == Keep::Durable {
         sync_folder_of(path)?;
     }
@@ -134,19 +170,29 @@ fn folder(path: &Path, private: bool) -> io::Result<()> {
     if private {
         builder.mode(0o700);
     }
-    builder.create(path)?;
+    again(|| builder.create(path))?;
     sync_folder_of(path)
 }
 
+/// Durable like everything else: a key that was put away must not come back with the power.
 fn remove(path: &Path) -> io::Result<()> {
-    let removed = match fs::symlink_metadata(path) {
+    let removed = again(|| match fs::symlink_metadata(path) {
         Ok(meta) if meta.is_dir() => fs::remove_dir_all(path),
         Ok(_) => fs::remove_file(path),
         Err(error) => Err(error),
-    };
+    });
     match removed {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        ended => ended?,
+    }
+    done(is_absent(path)?)?;
+    sync_folder_of(path)
+}
+
+fn is_absent(path: &Path) -> io::Result<bool> {
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        found => found.map(|_| false),
     }
 }
 

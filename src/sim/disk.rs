@@ -1,5 +1,6 @@
-//! A disk with a cache: what was not synced may be gone after a power cut, and any write may fail
-//! either way, not done or done and reported lost.
+//! A disk with a cache: what was not synced may be gone after a power cut, each file for itself, so
+//! later writes may outlive earlier ones; and any write may fail either way, not done or done and
+//! reported lost.
 
 use super::chance::Chance;
 use crate::host::{Change, Entry, Keep, Span};
@@ -13,6 +14,49 @@ struct File {
     cached: Vec<u8>,
     /// What a power cut leaves; `None` where not even the name was synced.
     durable: Option<Vec<u8>>,
+    /// Whether the cached bytes are on the disk, and only their name may be lost.
+    settled: bool,
+}
+
+impl File {
+    fn durable(bytes: Vec<u8>) -> File {
+        File { durable: Some(bytes.clone()), cached: bytes, settled: true }
+    }
+
+    /// A power cut may keep the bytes, lose them, or keep the name alone; of an append it may keep
+    /// the length with only half of the bytes, or none.
+    fn left(self, cut: Cut, chance: &mut Chance) -> Option<Vec<u8>> {
+        let File { cached, durable, settled } = self;
+        if cut == Cut::Lost || durable.as_ref() == Some(&cached) {
+            return durable;
+        }
+        let held = durable.as_ref().map_or(0, Vec::len);
+        let grew = durable.as_ref().is_none_or(|held| cached.starts_with(held));
+        match chance.below(5) {
+            0 => Some(cached),
+            1 => durable,
+            _ if settled => Some(cached),
+            2 if grew => Some(durable.unwrap_or_default()),
+            // The name reached the disk before the bytes.
+            2 => Some(Vec::new()),
+            kept if grew => {
+                let mut bytes = cached;
+                let whole = if kept == 3 { held } else { held + (bytes.len() - held) / 2 };
+                bytes[whole..].fill(0);
+                Some(bytes)
+            }
+            _ => durable,
+        }
+    }
+}
+
+/// What a power cut takes of everything that was not synced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cut {
+    /// All of it.
+    Lost,
+    /// Whatever chance says, of each file for itself.
+    Mixed,
 }
 
 /// How the next planned fault shows.
@@ -24,7 +68,8 @@ pub enum Fault {
     Unreported,
     /// The process dies before the change.
     KilledBefore,
-    /// The process dies with part of the bytes written.
+    /// The process dies within the change: part of the bytes written, or a name changed and the
+    /// folder not synced.
     KilledWithin,
     /// The process dies right after the change.
     KilledAfter,
@@ -38,10 +83,14 @@ pub const FAULTS: [Fault; 5] =
 #[derive(Clone, Debug, Default)]
 pub struct SimDisk {
     files: BTreeMap<PathBuf, File>,
+    /// Removed, but the folder was not synced: they may come back.
+    graves: BTreeMap<PathBuf, Vec<u8>>,
     folders: BTreeSet<PathBuf>,
     /// Changes so far.
     changes: u64,
     planned: Option<(u64, Fault)>,
+    /// What a planned death takes along, before anybody could look.
+    power: Option<(Cut, Chance)>,
     killed: bool,
     full: bool,
 }
@@ -50,6 +99,11 @@ impl SimDisk {
     /// Plans a fault at the change that comes `after` more ones.
     pub fn plan(&mut self, after: u64, fault: Fault) {
         self.planned = Some((self.changes + after, fault));
+    }
+
+    /// Lets a planned death be one of the whole machine.
+    pub fn plan_power(&mut self, cut: Cut, chance: Chance) {
+        self.power = Some((cut, chance));
     }
 
     /// Fills the disk, or makes room again: until then nothing is written.
@@ -62,9 +116,15 @@ impl SimDisk {
         !self.full && !self.killed && self.planned.is_none()
     }
 
+    /// Whether the planned fault has happened.
+    pub fn has_met(&self) -> bool {
+        self.planned.is_none()
+    }
+
     /// Forgets a planned fault and lets a killed process start again.
     pub fn restart(&mut self) {
         self.planned = None;
+        self.power = None;
         self.killed = false;
     }
 
@@ -73,20 +133,17 @@ impl SimDisk {
         self.killed
     }
 
-    /// Power is lost: of what was not synced, each file keeps all, nothing, or an empty name.
-    pub fn power_cut(&mut self, chance: &mut Chance) {
+    /// Power is lost, and with it what was not synced.
+    pub fn power_cut(&mut self, cut: Cut, chance: &mut Chance) {
         let mut kept = BTreeMap::new();
+        for (path, bytes) in std::mem::take(&mut self.graves) {
+            if cut == Cut::Lost || chance.below(2) == 0 {
+                kept.insert(path, File::durable(bytes));
+            }
+        }
         for (path, file) in std::mem::take(&mut self.files) {
-            let left = match (&file.durable, chance.below(3)) {
-                (Some(durable), _) if *durable == file.cached => Some(file.cached),
-                (_, 0) => Some(file.cached),
-                (Some(durable), 1) => Some(durable.clone()),
-                (None, 1) => None,
-                // The name reached the disk before the bytes.
-                _ => Some(file.durable.unwrap_or_default()),
-            };
-            if let Some(bytes) = left {
-                kept.insert(path, File { durable: Some(bytes.clone()), cached: bytes });
+            if let Some(bytes) = file.left(cut, chance) {
+                kept.insert(path, File::durable(bytes));
             }
         }
         self.files = kept;
@@ -99,10 +156,7 @@ impl SimDisk {
 
     /// Puts a file there, durably, as an operator would.
     pub fn put(&mut self, path: &Path, bytes: &[u8]) {
-        self.files.insert(
-            path.to_owned(),
-            File { cached: bytes.to_vec(), durable: Some(bytes.to_vec()) },
-        );
+        self.files.insert(path.to_owned(), File::durable(bytes.to_vec()));
     }
 
     pub(super) fn read(&self, path: &Path, span: Span) -> io::Result<Vec<u8>> {
@@ -145,11 +199,14 @@ impl SimDisk {
             }
             Some(fault) => {
                 match fault {
-                    Fault::KilledWithin => self.apply_half(change),
+                    Fault::KilledWithin => self.apply_half(change)?,
                     Fault::KilledAfter => self.apply(change)?,
                     _ => {}
                 }
                 self.killed = true;
+                if let Some((cut, mut chance)) = self.power.take() {
+                    self.power_cut(cut, &mut chance);
+                }
                 self.alive()
             }
         }
@@ -166,41 +223,85 @@ impl SimDisk {
         }
         match change {
             Change::Append { path, at, bytes, keep } => {
-                let file = self.files.entry(path.to_owned()).or_default();
-                write_at(&mut file.cached, at, bytes);
+                self.write(path, at, bytes);
                 if keep == Keep::Durable {
-                    file.durable = Some(file.cached.clone());
+                    self.sync(path);
                 }
             }
             Change::Cut { path, bytes } => {
-                let file = self.files.get_mut(path).ok_or(io::ErrorKind::NotFound)?;
-                file.cached.truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
-                file.durable = Some(file.cached.clone());
+                self.cut(path, bytes)?;
+                self.sync(path);
             }
             Change::Replace { path, bytes, keep, .. } => {
-                let file = self.files.entry(path.to_owned()).or_default();
-                file.cached = bytes.to_vec();
+                self.rename(path, bytes, keep);
                 if keep == Keep::Durable {
-                    file.durable = Some(file.cached.clone());
+                    self.sync(path);
                 }
             }
             Change::Folder { path, .. } => {
                 self.folders.extend(path.ancestors().map(Path::to_owned));
             }
             Change::Remove { path } => {
-                self.files.retain(|file, _| !file.starts_with(path));
-                self.folders.retain(|folder| !folder.starts_with(path));
+                self.unlink(path);
+                self.graves.retain(|file, _| !file.starts_with(path));
             }
         }
         Ok(())
     }
 
-    /// Only an append can stop within: a replacement is a rename, which is whole or not at all.
-    fn apply_half(&mut self, change: Change<'_>) {
-        if let Change::Append { path, at, bytes, .. } = change {
-            let file = self.files.entry(path.to_owned()).or_default();
-            write_at(&mut file.cached, at, &bytes[..bytes.len() / 2]);
+    /// A replacement's bytes are synced before its name is changed.
+    fn apply_half(&mut self, change: Change<'_>) -> io::Result<()> {
+        match change {
+            Change::Append { path, at, bytes, .. } => {
+                self.write(path, at, &bytes[..bytes.len() / 2]);
+            }
+            Change::Cut { path, bytes } => self.cut(path, bytes)?,
+            Change::Replace { path, bytes, keep, .. } => self.rename(path, bytes, keep),
+            Change::Folder { .. } => {}
+            Change::Remove { path } => {
+                let inside = self.files.keys().filter(|file| file.starts_with(path));
+                let inside: Vec<PathBuf> = inside.cloned().collect();
+                let some = inside.iter().take(inside.len().div_ceil(2));
+                some.for_each(|file| self.unlink(file));
+            }
         }
+        Ok(())
+    }
+
+    fn write(&mut self, path: &Path, at: u64, bytes: &[u8]) {
+        let file = self.files.entry(path.to_owned()).or_default();
+        write_at(&mut file.cached, at, bytes);
+        file.settled = false;
+    }
+
+    fn cut(&mut self, path: &Path, bytes: u64) -> io::Result<()> {
+        let file = self.files.get_mut(path).ok_or(io::ErrorKind::NotFound)?;
+        file.cached.truncate(usize::try_from(bytes).unwrap_or(usize::MAX));
+        Ok(())
+    }
+
+    fn rename(&mut self, path: &Path, bytes: &[u8], keep: Keep) {
+        let file = self.files.entry(path.to_owned()).or_default();
+        file.cached = bytes.to_vec();
+        file.settled = keep == Keep::Durable;
+    }
+
+    fn sync(&mut self, path: &Path) {
+        if let Some(file) = self.files.get_mut(path) {
+            *file = File::durable(std::mem::take(&mut file.cached));
+            self.graves.remove(path);
+        }
+    }
+
+    fn unlink(&mut self, path: &Path) {
+        let (gone, kept) = std::mem::take(&mut self.files)
+            .into_iter()
+            .partition(|(file, _)| file.starts_with(path));
+        self.files = kept;
+        let gone: BTreeMap<PathBuf, File> = gone;
+        let durable = gone.into_iter().filter_map(|(path, file)| Some((path, file.durable?)));
+        self.graves.extend(durable);
+        self.folders.retain(|folder| !folder.starts_with(path));
     }
 }
 

@@ -6,7 +6,7 @@ mod net;
 pub use net::Weather;
 
 use super::chance::Chance;
-use super::disk::SimDisk;
+use super::disk::{Cut, SimDisk};
 use crate::config::Config;
 use crate::host::{Change, Clock, Entry, Host, Lock, Span};
 use crate::http::{Request, Response};
@@ -245,14 +245,19 @@ impl SimHost {
 
     /// A new boot; with `power_cut`, what was not synced may be gone.
     pub fn reboot(&self, power_cut: bool) {
+        self.reboot_after(power_cut.then_some(Cut::Mixed));
+    }
+
+    /// A new boot after this power cut, if it was one.
+    pub fn reboot_after(&self, cut: Option<Cut>) {
         let mut chance = Chance::new(self.world.below(u64::MAX));
         let now_ms = self.world.0.borrow().now_ms;
         let mut node = self.node.borrow_mut();
         node.boot += 1;
         node.boot_started_ms = now_ms;
         let mut disk = node.disk.borrow_mut();
-        if power_cut {
-            disk.power_cut(&mut chance);
+        if let Some(cut) = cut {
+            disk.power_cut(cut, &mut chance);
         }
         disk.restart();
     }

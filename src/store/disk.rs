@@ -53,15 +53,23 @@ impl Disk<'_> {
         self.change(path, Change::Folder { path, private })
     }
 
-    /// Empties the folder of temporary files but for keys: of all others the only writer holds the
-    /// state lock, so what stands there was left by a killed run. Keys are written under the lock
-    /// of their own folder, and always under the same few names. A backup may have dropped the
-    /// empty folder.
+    /// Empties the folder of temporary files but for who we are: of all others the only writer
+    /// holds the state lock, so what stands there was left by a killed run. A backup may have
+    /// dropped the empty folder.
     pub fn clear_temporary(&self) -> Result<(), Failure> {
+        self.folder(&self.layout.state().join("tmp"), true)?;
+        self.clear(|name| !is_of_identity(name))
+    }
+
+    /// The same of keys and `self.json`, which are written under the lock on `keys/`.
+    pub fn clear_temporary_keys(&self) -> Result<(), Failure> {
+        self.clear(is_of_identity)
+    }
+
+    fn clear(&self, is_left: fn(&str) -> bool) -> Result<(), Failure> {
         let folder = self.layout.state().join("tmp");
-        self.folder(&folder, true)?;
         let names = self.host.names(&folder).map_err(|error| unreadable(&folder, &error))?;
-        let mut left = names.iter().filter(|name| !name.ends_with(".key"));
+        let mut left = names.iter().filter(|name| is_left(name));
         left.try_for_each(|name| self.remove(&folder.join(name)))
     }
 
@@ -151,6 +159,10 @@ impl Disk<'_> {
     }
 }
 
+fn is_of_identity(name: &str) -> bool {
+    name.ends_with(".key") || name == "self.json"
+}
+
 fn unreadable(path: &Path, error: &io::Error) -> Failure {
     let message = format!("cannot read {}: {error}", path.display());
     if error.kind() != io::ErrorKind::PermissionDenied {
@@ -163,10 +175,10 @@ fn unreadable(path: &Path, error: &io::Error) -> Failure {
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let message = format!("cannot write {}: {error}", path.display());
     match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-            Failure::failed(message)
-                .hint("the disk is full: free space, the next run goes on by itself")
-        }
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Failure::failed(message)
+            .hint("the disk is full: free space, the next run goes on by itself"),
+        io::ErrorKind::FileTooLarge => Failure::failed(message)
+            .hint("the limit on file sizes is reached (ulimit -f, LimitFSIZE=): raise it, the next run goes on by itself"),
         io::ErrorKind::ReadOnlyFilesystem | io::ErrorKind::PermissionDenied => {
             Failure::new(Kind::Config, message)
                 .hint("the folder must be writable by the user that runs this")

@@ -5,7 +5,7 @@
 use super::disk::Disk;
 use crate::auth::mac::{KEY_BYTES_MIN, Secret};
 use crate::error::Failure;
-use crate::host::{Change, Keep, Readers};
+use crate::host::{Keep, Readers};
 use crate::protocol::member::NodeId;
 use serde::{Deserialize, Serialize};
 use zeroize::Zeroizing;
@@ -71,11 +71,7 @@ pub fn add(disk: &Disk<'_>, (node, kid): (&NodeId, &str), key: &Secret) -> Resul
                 line.insert(0, '\n');
             }
             let at = held.len() as u64;
-            let change =
-                Change::Append { path: &path, at, bytes: line.as_bytes(), keep: Keep::Durable };
-            disk.host.change(change).map_err(|error| {
-                Failure::failed(format!("cannot write {}: {error}", path.display()))
-            })
+            disk.append(&path, at, line.as_bytes(), Keep::Durable)
         }
     }
 }

@@ -2,11 +2,10 @@
 //! says which file and why, leaves the old files whole, and the next one goes on by itself.
 
 use super::harness::{
-    Fed, Image, PATIENCE, ROSTER, Ran, STATUS, Temp, assert_same, has, on_all_cores, whole_lines,
-    whole_map,
+    Fed, Image, PATIENCE, ROSTER, Ran, STATUS, Temp, assert_same, has, whole_lines, whole_map,
 };
 use super::peers::{Refusing, StandIn, row};
-use super::trace::{Fault, append, tick_with};
+use super::trace::{Fault, tick_with};
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -43,13 +42,13 @@ fn an_empty_status_file_is_rebuilt() {
 }
 
 /// A small file system of its own, unmounted at the end.
-struct Mount {
+pub struct Mount {
     at: Temp,
 }
 
 impl Mount {
     /// `None`, with the reason printed, where this process may not mount.
-    fn new(size: &str) -> Option<Mount> {
+    pub fn new(size: &str) -> Option<Mount> {
         if !has("mount") {
             return None;
         }
@@ -65,28 +64,32 @@ impl Mount {
         Some(Mount { at })
     }
 
-    /// Moves a member's folder onto it.
-    fn move_in(&self, fed: &mut Fed) {
+    /// Moves a member's folder onto it, or the place where it is going to be.
+    pub fn move_in(&self, fed: &mut Fed) {
         let moved = self.at.path().join("D");
-        let mut copy = Command::new("cp");
-        Ran::of(copy.arg("-a").arg(&fed.dir).arg(&moved)).expect(0);
+        if fed.dir.exists() {
+            let mut copy = Command::new("cp");
+            Ran::of(copy.arg("-a").arg(&fed.dir).arg(&moved)).expect(0);
+        }
         fed.dir = moved;
     }
 
-    fn remount(&self, how: &str) {
+    /// Mounts it again with another option.
+    pub fn remount(&self, how: &str) {
         let mut mount = Command::new("mount");
         Ran::of(mount.args(["-o", &format!("remount,{how}")]).arg(self.at.path())).expect(0);
     }
 
     /// Fills it up to the last `pages_left` pages.
-    fn fill(&self, pages_left: u64) {
+    pub fn fill(&self, pages_left: u64) {
         let stat = rustix::fs::statvfs(self.at.path()).unwrap();
         let pages = stat.f_bavail.saturating_sub(pages_left);
         fs::write(self.at.path().join("ballast"), vec![1; (pages * stat.f_bsize) as usize])
             .unwrap();
     }
 
-    fn free(&self) {
+    /// Makes room again.
+    pub fn free(&self) {
         fs::remove_file(self.at.path().join("ballast")).unwrap();
     }
 }
@@ -214,37 +217,6 @@ fn lines_beyond_the_floor_survive_a_failed_sync() {
     }
     fed.heals();
     assert!(fed.journal().starts_with(&journal));
-}
-
-#[test]
-fn an_append_torn_at_any_byte_is_finished_by_the_next_tick() {
-    if !has("prlimit") {
-        return;
-    }
-    let (base, peers) = about_to_change();
-    // One short line, so that every offset is affordable.
-    base.list(&[peers[0].row("n2", "standby")]);
-    let old = base.journal();
-    let whole = base.copy();
-    whole.tick().expect(0);
-    let new = whole.journal();
-    let lines = whole_lines(&new).len();
-    on_all_cores((old.len()..=new.len()).collect(), |limit| {
-        let fed = base.copy();
-        let mut prlimit = Command::new("prlimit");
-        prlimit.args([format!("--fsize={limit}"), "--core=0".to_owned()]);
-        let ran = Ran::of(append(&mut prlimit, &fed.verb("tick")));
-        assert_ne!(ran.code, Some(0), "limit {limit}: {ran:#?}");
-        assert_eq!(fed.journal().len(), limit, "torn exactly there");
-        is_whole(&fed, &base.image());
-        fed.heals();
-        assert!(whole_lines(&fed.journal()).len() >= lines);
-        let torn = limit != old.len() && limit != new.len();
-        assert_eq!(fed.torn().len(), usize::from(torn));
-        if torn {
-            assert_eq!(fed.only_torn().len(), limit - old.len());
-        }
-    });
 }
 
 #[test]

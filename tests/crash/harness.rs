@@ -4,8 +4,9 @@ use super::peers::StandIn;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,7 +20,8 @@ pub const ORIGIN: &str = "fed.test/crash";
 pub const ROSTER: &str = "피어목록.psv";
 /// The status file's name.
 pub const STATUS: &str = "피어상태.psv";
-const CONFIG: &str = "interval = \"0\"\nsuspicion_ticks = 2\n";
+/// The configuration of every member here: ticks by hand, all of which count.
+pub const CONFIG: &str = "interval = \"0\"\nsuspicion_ticks = 2\n";
 
 /// Whether the long forms are asked for.
 pub fn full() -> bool {
@@ -84,6 +86,15 @@ impl Ran {
     /// Runs a command to its end.
     pub fn of(command: &mut Command) -> Ran {
         command.output().unwrap().into()
+    }
+
+    /// The same with `input`, no longer than a pipe takes at once, on standard input.
+    pub fn reading(command: &mut Command, input: &[u8]) -> Ran {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // Whoever does not read it may be gone already.
+        let _ = child.stdin.take().unwrap().write_all(input);
+        child.wait_with_output().unwrap().into()
     }
 
     /// Fails unless the exit code is `code`.
@@ -258,10 +269,14 @@ impl Fed {
         image
     }
 
+    /// The same of a folder that may not be there yet.
+    pub fn image_if_any(&self) -> Image {
+        if self.dir.exists() { self.image() } else { Image::new() }
+    }
+
     /// Names of torn tails set aside, oldest first.
     pub fn torn(&self) -> Vec<String> {
-        let names = names(&self.dir);
-        names.into_iter().filter(|name| name.starts_with("nodes.torn-")).collect()
+        names(&self.dir).into_iter().filter(|name| name.starts_with("nodes.torn-")).collect()
     }
 
     /// The one torn tail set aside.

@@ -1,15 +1,24 @@
 //! The binary under strace: what it asked of the kernel, and what happens if the kernel says no.
 
 use super::harness::{Fed, Ran};
+use std::borrow::Cow;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// Calls that can change something on a disk, or hold others off it; those marked `?` do not exist on
+/// every machine.
+pub const CHANGING: &str = "?open,openat,?openat2,?creat,write,pwrite64,writev,pwritev,?pwritev2,\
+    fdatasync,fsync,?sync,?syncfs,?sync_file_range,?rename,renameat,renameat2,ftruncate,truncate,\
+    fallocate,?unlink,unlinkat,?rmdir,?mkdir,mkdirat,?link,linkat,?symlink,symlinkat,?mknod,mknodat,\
+    fchmod,?chmod,fchmodat,fchown,?chown,fchownat,utimensat,fsetxattr,copy_file_range,sendfile,\
+    splice,flock";
 
 /// A fault to be injected: at the `nth` call of a kind that a thread makes.
 #[derive(Clone, Debug)]
 pub struct Fault {
-    /// `signal=KILL` or `error=ENOSPC`.
-    pub what: &'static str,
+    /// `signal=KILL`, `error=ENOSPC`, or `retval=N`: success reported and nothing done.
+    pub what: Cow<'static, str>,
     /// Which system call.
     pub call: String,
     /// The how manieth, from 1; `None` for all.
@@ -18,13 +27,13 @@ pub struct Fault {
 
 impl Fault {
     /// The `nth` call of a kind.
-    pub fn at(what: &'static str, call: &str, nth: usize) -> Fault {
-        Fault { what, call: call.to_owned(), nth: Some(nth) }
+    pub fn at(what: impl Into<Cow<'static, str>>, call: &str, nth: usize) -> Fault {
+        Fault { what: what.into(), call: call.to_owned(), nth: Some(nth) }
     }
 
     /// Every call of a kind.
     pub fn always(what: &'static str, call: &str) -> Fault {
-        Fault { what, call: call.to_owned(), nth: None }
+        Fault { what: what.into(), call: call.to_owned(), nth: None }
     }
 }
 
@@ -33,21 +42,35 @@ impl Fault {
 pub struct Faulted {
     pub ran: Ran,
     pub reached: bool,
+    /// How many bytes the call was to write, where the fault met one that writes.
+    pub bytes: Option<usize>,
 }
 
 /// Runs `command` with a fault.
 pub fn run_with(fed: &Fed, command: &Command, fault: &Fault) -> Faulted {
-    let log = fed.temp.path().join("fault.log");
+    read_with(fed.temp.path(), (command, b""), fault)
+}
+
+/// The same of a run that reads; what strace saw stands in `folder`.
+pub fn read_with(folder: &Path, (command, input): (&Command, &[u8]), fault: &Fault) -> Faulted {
+    let log = folder.join("fault.log");
     let mut inject = format!("inject={}:{}", fault.call, fault.what);
     if let Some(nth) = fault.nth {
         inject.push_str(&format!(":when={nth}"));
     }
     let mut strace = strace(&log);
     strace.args(["-e", &format!("trace={}", fault.call), "-e", &inject]);
-    let ran = Ran::of(append(&mut strace, command));
+    let ran = Ran::reading(append(&mut strace, command), input);
     let text = fs::read_to_string(&log).unwrap();
-    let reached = text.contains("(INJECTED)") || text.contains("killed by SIGKILL");
-    Faulted { ran, reached }
+    let met = text.lines().find(|line| line.contains("(INJECTED)"));
+    let reached = met.is_some() || text.contains("killed by SIGKILL");
+    Faulted { ran, reached, bytes: met.and_then(bytes_to_write) }
+}
+
+/// The last argument of `write(4, "..."..., 57) = 57 (INJECTED)`.
+fn bytes_to_write(line: &str) -> Option<usize> {
+    let (arguments, _) = line.rsplit_once(") = ")?;
+    arguments.rsplit_once(", ")?.1.parse().ok()
 }
 
 /// Runs a tick of `fed` with a fault that must be reached.
@@ -74,14 +97,29 @@ impl Call {
         self.name.starts_with("open")
             && ["O_WRONLY", "O_RDWR"].iter().any(|f| self.rest.contains(f))
     }
+
+    /// What it returned, where that was no error.
+    pub fn result(&self) -> Option<usize> {
+        let (_, result) = self.rest.rsplit_once(" = ")?;
+        result.split(['<', ' ']).next()?.parse().ok()
+    }
 }
 
 /// Runs `command` and returns its calls in order. `which` is strace's `trace=` list.
 pub fn record(fed: &Fed, command: &Command, which: &str) -> (Ran, Vec<Call>) {
-    let log = fed.temp.path().join("calls.log");
+    record_reading(fed.temp.path(), (command, b""), which)
+}
+
+/// The same of a run that reads; what strace saw stands in `folder`.
+pub fn record_reading(
+    folder: &Path,
+    (command, input): (&Command, &[u8]),
+    which: &str,
+) -> (Ran, Vec<Call>) {
+    let log = folder.join("calls.log");
     let mut strace = strace(&log);
     strace.args(["-y", "-s", "4096", "-e", &format!("trace={which}")]);
-    let ran = Ran::of(append(&mut strace, command));
+    let ran = Ran::reading(append(&mut strace, command), input);
     (ran, calls(&log))
 }
 

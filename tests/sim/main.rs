@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::panic, unreachable_pub)] // tests meet the world and panic to fail
 
 mod checks;
+mod cuts;
 mod federation;
 mod lies;
 mod many;

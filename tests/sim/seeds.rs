@@ -9,22 +9,32 @@ pub fn chosen((few, many): (u64, u64)) -> Vec<u64> {
     if let Ok(seed) = std::env::var("SEED") {
         return vec![seed.parse().unwrap()];
     }
-    let count = if std::env::var_os("CROWNY_FED_FULL").is_some() { many } else { few };
-    (1..=count).collect()
+    (1..=if full() { many } else { few }).collect()
 }
 
-/// Runs every chosen seed once, and names those that failed. A world lives in one thread, so each
-/// seed has one.
+/// Whether the long forms are asked for.
+pub fn full() -> bool {
+    std::env::var_os("CROWNY_FED_FULL").is_some()
+}
+
+/// Runs every chosen seed once, and names those that failed.
 pub fn on_all_cores(counts: (u64, u64), run: fn(u64)) {
-    let next = Mutex::new(chosen(counts).into_iter());
-    let failed = Mutex::new(Vec::new());
+    each(chosen(counts), run);
+}
+
+/// Runs every case once, and names those that failed. A world lives in one thread, so each case has
+/// one.
+pub fn each<T: Send>(cases: Vec<u64>, run: fn(u64) -> T) -> Vec<T> {
+    let next = Mutex::new(cases.into_iter());
+    let (failed, done) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
     let cores = thread::available_parallelism().map_or(1, usize::from);
     thread::scope(|scope| {
         for _ in 0..cores {
             scope.spawn(|| {
-                while let Some(seed) = next.lock().map(|mut seeds| seeds.next()).unwrap_or(None) {
-                    if catch_unwind(AssertUnwindSafe(|| run(seed))).is_err() {
-                        failed.lock().unwrap().push(seed);
+                while let Some(case) = next.lock().map(|mut cases| cases.next()).unwrap_or(None) {
+                    match catch_unwind(AssertUnwindSafe(|| run(case))) {
+                        Ok(told) => done.lock().unwrap().push(told),
+                        Err(_) => failed.lock().unwrap().push(case),
                     }
                 }
             });
@@ -33,4 +43,5 @@ pub fn on_all_cores(counts: (u64, u64), run: fn(u64)) {
     let failed = failed.into_inner().unwrap();
     let first = failed.first().copied().unwrap_or_default();
     assert!(failed.is_empty(), "SEED={first} replays the first of {failed:?}");
+    done.into_inner().unwrap()
 }
