@@ -102,11 +102,12 @@ impl Provisional {
             *missed = missed.saturating_add(1);
         }
         next.dead.extend(next.due(round));
-        next.doubted = open
-            .into_iter()
-            .filter(|id| !next.dead.contains(*id) && !round.missing(id).is_empty())
-            .cloned()
-            .collect();
+        // Who hears nobody doubts nobody anew.
+        let doubts = |id: &NodeId| {
+            let held = next.doubted.contains(id);
+            !next.dead.contains(id) && (held || round.counts) && !round.missing(id).is_empty()
+        };
+        next.doubted = open.into_iter().filter(|id| doubts(id)).cloned().collect();
         next
     }
 

@@ -47,7 +47,8 @@ pub fn branch(disk: &Disk<'_>) -> Result<Vec<u8>, Failure> {
     let mut page = stored(branch.lines().filter(|twig| !shared(twig)));
     let identity = Identity::require(disk)?;
     let path = disk.layout.observation(identity.id.as_str());
-    if let Some(observation) = disk.read(&path)?.filter(|_| !identity.is_anchor()) {
+    let alone = identity.is_anchor() || disk.length(&disk.layout.key("shared"))?.is_some();
+    if let Some(observation) = disk.read(&path)?.filter(|_| !alone) {
         page.push(b'\n');
         page.extend_from_slice(&observation);
         page.push(b'\n');

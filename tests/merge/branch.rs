@@ -98,3 +98,12 @@ pub fn fates(answer: &Answer) -> Vec<String> {
     };
     told["lines"].as_array().unwrap().iter().map(fate).collect()
 }
+
+/// The lines of `GET /sync?branch`: behind a blank line stands what the member saw.
+pub fn said(shown: &Answer) -> String {
+    let text = shown.text();
+    match text.strip_prefix('\n') {
+        Some(_) => String::new(),
+        None => text.split_once("\n\n").map_or(text.clone(), |(lines, _)| format!("{lines}\n")),
+    }
+}

@@ -1,7 +1,7 @@
 //! The file: torn, damaged, full.
 
 use crate::away::{count, three};
-use crate::branch::{self, Writer};
+use crate::branch::{self, Writer, said};
 use crate::harness::get;
 use crate::signed::{now_s, register, with};
 use serde_json::json;
@@ -17,7 +17,7 @@ fn a_torn_end_is_cut_off_by_the_next_word() {
     for torn in ["{\"alg\":\"ed25519\",\"payl", "\u{c11c}\u{c6b8}"] {
         let mut file = fs::OpenOptions::new().append(true).open(gw2.file("branch.ndjson")).unwrap();
         file.write_all(&torn.as_bytes()[..torn.len() - 1]).unwrap();
-        assert_eq!(get(gw2.port, "/sync?branch").text(), whole);
+        assert_eq!(said(&get(gw2.port, "/sync?branch")), whole);
         assert_eq!(gw2.status()["branch"], 1);
         gw2.good(&["drain", "--off"]);
         let now = gw2.text("branch.ndjson");

@@ -43,7 +43,9 @@ fn a_member_heals_from_another_while_the_anchor_is_dead() {
 
     scene.behind.fed(&["tick"]).expect(0);
     scene.behind.is_a_copy_of(&scene.fed.anchor);
-    assert_eq!(scene.behind.map(), rows, "the map is kept");
+    let unmarked = |row: String| row.trim_end_matches("|provisional").to_owned();
+    let kept: Vec<String> = scene.behind.map().into_iter().map(unmarked).collect();
+    assert_eq!(kept, rows, "the map is kept");
     // Nothing newer and no anchor: sync says so, a tick goes on.
     by_sync.fed(&["sync"]).expect(1).saying(&["no anchor answered"]);
     scene.behind.fed(&["tick"]).expect(0);
