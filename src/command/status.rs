@@ -106,7 +106,8 @@ fn troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
     troubles.extend(suspects(context, facts));
     troubles.extend(roster_troubles(context));
     troubles.extend(journal_troubles(context, facts));
-    troubles.extend(branch::troubles(context, facts.view.as_ref()));
+    let refused = facts.memory.as_ref().is_some_and(|memory| memory.branch_refused.is_some());
+    troubles.extend(branch::troubles(context, facts.view.as_ref(), refused));
     let newer = facts.view.as_ref().map_or(0, |view| view.fold.not_understood);
     if newer > 0 {
         troubles.push(format!("upgrade needed: {newer} lines were written by a newer version"));

@@ -126,6 +126,11 @@ impl Merging {
         if disk.host.clock().boot_ms >= run.until_boot_ms {
             return Ok(false);
         }
+        let view = View::open(disk)?;
+        // In a file that is damaged further on, lines stay that are home already.
+        if left_of(part, &view.identity.id, &view.fold).is_empty() {
+            return Ok(true);
+        }
         let sent = send(&disk, part, run.until_boot_ms);
         if let Ok(brought) = &sent {
             self.refused.extend(refusals(part, brought));

@@ -1,9 +1,10 @@
 //! The file: torn, damaged, full.
 
 use crate::away::{count, three};
-use crate::branch::{self, Writer, said};
+use crate::branch::{self, Writer, drain, said};
 use crate::harness::get;
 use crate::signed::{now_s, register, with};
+use ed25519_dalek::SigningKey;
 use serde_json::json;
 use std::fs;
 use std::io::Write;
@@ -88,4 +89,34 @@ fn a_full_branch_keeps_what_it_has() {
     assert_eq!(count(&gw2, "merged"), runs[0].lines().len());
     assert_eq!(count(&gw2, "merge"), parts.len());
     gw2.good(&["verify", "--full"]);
+}
+
+/// What the anchor refuses stays, is asked for once, and does not hold up the rest.
+#[test]
+fn a_refused_line_waits_for_a_person() {
+    let (mut federation, gw2, gw3) = three();
+    federation.anchor.stop();
+    gw2.good(&["drain"]);
+    let (good, stranger) = (gw2.text("branch.ndjson"), SigningKey::from_bytes(&[9; 32]));
+    let mut writer = Writer::after(&gw2);
+    writer.say(("drain", &drain("gw3", 9, true)), ("gw3", &stranger));
+    let bad = String::from_utf8(writer.bytes).unwrap();
+    fs::write(gw2.file("branch.ndjson"), format!("{bad}{good}")).unwrap();
+    federation.anchor.serve();
+    let ran = gw2.fed(&["tick"]).expect(0).saying(&["the anchor refused the drain at"]);
+    assert!(ran.out.contains("holds now: 1"), "{ran:?}");
+    assert_eq!(gw2.text("branch.ndjson"), bad);
+    let used = federation.anchor.text("used-nonces.log");
+    assert_eq!(gw2.fed(&["tick"]).expect(0).err, "");
+    assert_eq!(federation.anchor.text("used-nonces.log"), used);
+    assert!(gw2.good(&["status"]).contains("the anchor refused them"));
+    gw2.fed(&["merge"]).expect(4).saying(&["signature does not hold"]);
+    assert_eq!(gw2.text("branch.ndjson"), bad);
+    // A newer word goes home all the same.
+    federation.anchor.stop();
+    gw2.good(&["drain", "--off"]);
+    federation.anchor.serve();
+    gw2.tick();
+    assert_eq!((count(&gw2, "merged"), gw2.text("branch.ndjson")), (2, bad));
+    drop(gw3);
 }

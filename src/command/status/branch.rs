@@ -33,16 +33,19 @@ pub(super) fn conflicts(view: &View<'_>) -> Vec<Value> {
     view.fold.membership.members().filter_map(one).collect()
 }
 
-pub(super) fn troubles(context: &Context, view: Option<&View<'_>>) -> Vec<String> {
+/// What of it an operator should know; `refused` where the last tick's post was, line by line.
+pub(super) fn troubles(context: &Context, view: Option<&View<'_>>, refused: bool) -> Vec<String> {
     let mut troubles = Vec::new();
     match Branch::load(&context.disk()) {
         Ok(branch) => {
             troubles.extend(branch.damage(&context.disk()).map(|failure| failure.message));
             if !branch.is_empty() {
-                troubles.push(format!(
-                    "lines that wait in branch.ndjson: {}; the next tick that reaches the anchor merges them",
-                    branch.count()
-                ));
+                let how = match refused {
+                    true => "the anchor refused them: crowny-fed merge tells why",
+                    false => "the next tick that reaches the anchor merges them",
+                };
+                let count = branch.count();
+                troubles.push(format!("lines that wait in branch.ndjson: {count}; {how}"));
             }
         }
         Err(failure) => troubles.push(failure.message),
