@@ -39,10 +39,10 @@ fn what_was_said_meanwhile_is_home_in_one_tick() {
     let (mut federation, gw2, gw3) = three();
     federation.anchor.stop();
     let place = format!("web={}", gw3.url());
-    let said = gw2.good(&["register", "--service", &place]);
+    let told = gw2.good(&["register", "--service", &place]);
     assert!(
-        said.starts_with("no anchor answers (") && said.contains("line 1 of branch.ndjson"),
-        "{said}"
+        told.starts_with("no anchor answers (") && told.contains("line 1 of branch.ndjson"),
+        "{told}"
     );
     gw2.good(&["drain", "--for", "10h"]);
     gw2.good(&["drain", "--off"]);
