@@ -71,9 +71,14 @@ pub(super) fn gather(
     let until = until_boot_ms.min(disk.host.clock().boot_ms + config.profile.timeout_ms);
     let answers = disk.host.dial(&calls, until);
     let mut gathered = Anchorless { fold: fold.clone(), ..Anchorless::default() };
+    let said_at = (identity.origin.as_str(), disk.host.clock().wall_ms / 1_000);
+    // Our own words count here as they do elsewhere.
+    if let Ok(Some(own)) = disk.read(&disk.layout.branch()) {
+        gathered.take(&own, said_at);
+    }
     for ((id, server), answer) in servers.iter().zip(answers) {
         let Some((lines, told)) = parted(server, answer) else { continue };
-        gathered.take(&lines, (&identity.origin, disk.host.clock().wall_ms / 1_000));
+        gathered.take(&lines, said_at);
         let Some(observe) = observed(asking, (id, &told)) else { continue };
         if hearsay::note(memory, id, (observe.ts, observe.tick)) {
             gathered.words.insert((*id).clone(), word(&observe, &fold.membership));

@@ -53,10 +53,12 @@ fn what_was_said_meanwhile_is_home_in_one_tick() {
     let shown = get(gw2.port, "/sync?branch");
     assert_eq!((shown.status, said(&shown)), (200, gw2.text("branch.ndjson")));
     assert!(shown.head.contains("no-store") && shown.head.contains("text/plain"), "{}", shown.head);
-    // Nothing of it is in anybody's map yet.
-    let before = gw2.map();
+    // It counts at once where it was said and where it is heard, and is marked.
     gw2.tick();
-    assert_eq!(gw2.map(), before);
+    assert_eq!(gw2.row("web", "gw3"), None, "it said that it leaves");
+    let own = gw2.map().into_iter().find(|row| row.starts_with("web|gw2|")).unwrap();
+    assert!(own.contains(&gw3.url()) && own.ends_with("|drain|provisional"), "{own}");
+    assert_eq!(count(&gw2, "merge"), 0);
 
     federation.anchor.serve();
     assert!(gw2.tick().contains("lines of branch.ndjson that the journal holds now: 4"));
