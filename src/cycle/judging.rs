@@ -62,7 +62,7 @@ pub(super) fn judge(
     let mut warnings = plan.warnings;
     let (mut refuted, mut back) = (Vec::new(), Vec::new());
     for (id, body) in &learnt.refutes {
-        match refutation((disk, config, identity), fold, (id, body)) {
+        match refutation((disk, config, identity), (fold, ledger.tip().ts), (id, body)) {
             Ok(Some((register, draft))) => {
                 let held = membership.member(id).map(|member| member.standing.liveness);
                 back.extend(held.map(|liveness| (id.clone(), liveness)));

@@ -228,3 +228,92 @@ fn torn(facts: &Facts) -> Vec<Finding> {
     };
     facts.torn.iter().map(told).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn anchor() -> Facts {
+        let ticks = Some(Ticks { ago_s: 1, interval_s: 30, anchor_away: 0 });
+        Facts { dir: "/d".to_owned(), anchor: true, size: 100, ticks, ..Facts::default() }
+    }
+
+    fn shows(size: u64, relation: Relation) -> Shown {
+        let who = "http://n1".to_owned();
+        Shown { seen: Some(Seen { who, size, relation }), fault: None }
+    }
+
+    fn fails(fault: &str) -> Shown {
+        Shown { seen: None, fault: Some(fault.to_owned()) }
+    }
+
+    #[test]
+    fn a_well_anchor_has_no_findings() {
+        let shown = vec![shows(100, Relation::Ours), shows(90, Relation::Ours), fails("refused")];
+        assert_eq!(findings(&Facts { shown, ..anchor() }), []);
+    }
+
+    #[test]
+    fn an_old_copy_a_second_copy_and_a_lagging_member_are_told_apart() {
+        let told = |facts: &Facts| -> Vec<String> {
+            findings(facts).into_iter().map(|finding| finding.what + "; " + &finding.next).collect()
+        };
+        let old = Facts { shown: vec![shows(120, Relation::Longer)], ..anchor() };
+        assert!(told(&old)[0].starts_with("rolled back: http://n1 shows 120 lines"));
+        assert!(told(&old)[0].ends_with("crowny-fed doctor --adopt --dir /d"));
+        // To a member the same is only news.
+        assert_eq!(told(&Facts { anchor: false, ..old }), [""; 0]);
+        let fork = Relation::Other { line: Some(100) };
+        let second = Facts { shown: vec![shows(101, fork)], ..anchor() };
+        assert!(told(&second)[0].starts_with("fork: http://n1 shows other lines from line 100 on"));
+        assert!(told(&second)[0].contains("crowny-fed doctor --adopt http://n1 --dir /d"));
+        // Whoever does not show what its lines are convicts nobody.
+        assert_eq!(
+            told(&Facts { shown: vec![shows(120, Relation::Unproven)], ..anchor() }),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn evidence_is_explained_with_and_without_who_showed_it() {
+        let note = |relation| Seen { who: "theirs-120.txt".to_owned(), size: 120, relation };
+        let unseen = Facts { evidence: vec![note(Relation::Unproven)], ..anchor() };
+        let found = findings(&unseen);
+        assert_eq!((found.len(), found[0].weight), (1, Weight::Integrity));
+        assert!(found[0].why.contains("120 lines, 100 are here"), "{found:?}");
+        let seen = Facts { shown: vec![shows(120, Relation::Longer)], ..unseen.clone() };
+        assert!(findings(&seen)[0].what.starts_with("rolled back"));
+        let caught_up = Facts { size: 120, evidence: vec![note(Relation::Ours)], ..anchor() };
+        assert!(findings(&caught_up)[0].next.contains("doctor --adopt"));
+        let member = Facts { anchor: false, ..caught_up };
+        assert!(findings(&member)[0].next.starts_with("mv /d/state/evidence"));
+    }
+
+    #[test]
+    fn only_everybody_without_a_route_beside_a_loopback_that_works_is_the_local_network() {
+        let fault = "192.0.2.1:80: connect: No route to host (os error 65)";
+        let all = Facts { shown: vec![fails(fault); 3], loopback_works: true, ..anchor() };
+        assert_eq!(findings(&all).len(), 1);
+        let one_alone = Facts { shown: vec![fails(fault)], ..all.clone() };
+        let one_else = Facts { shown: vec![fails(fault), fails("timeout")], ..all.clone() };
+        let one_good = Facts {
+            shown: vec![fails(fault), fails(fault), shows(9, Relation::Ours)],
+            ..all.clone()
+        };
+        let no_loopback = Facts { loopback_works: false, ..all };
+        for facts in [one_alone, one_else, one_good, no_loopback] {
+            assert_eq!(findings(&facts), [], "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn a_clock_is_behind_from_the_second_in_which_writes_stop() {
+        let at = |wall_s| Facts { wall_s, last_line_s: Some(1_000), ..anchor() };
+        assert_eq!(findings(&at(700)), []);
+        let found = findings(&at(699));
+        assert_eq!((found.len(), found[0].weight), (1, Weight::Finding));
+        let accepted = Facts { clock_accepted: true, ..at(0) };
+        assert_eq!(findings(&accepted)[0].weight, Weight::Note);
+        assert_eq!(findings(&Facts { anchor: false, ..at(0) }), []);
+    }
+}

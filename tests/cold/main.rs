@@ -5,6 +5,7 @@
 mod alone;
 mod copied;
 mod findings;
+mod killed;
 mod restored;
 mod scene;
 mod snapshots;

@@ -23,6 +23,8 @@ type Counted = Arc<Mutex<Vec<(String, u64)>>>;
 struct Counter {
     port: u16,
     counted: Counted,
+    /// Held while a connection is passed on: whoever has its answer is counted only after it.
+    passing: Arc<Mutex<()>>,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -33,20 +35,24 @@ impl Counter {
         let port = listener.local_addr().unwrap().port();
         let (counted, over) = (Counted::default(), Arc::new(AtomicBool::new(false)));
         let (into, ended) = (Arc::clone(&counted), Arc::clone(&over));
+        let passing = Arc::new(Mutex::new(()));
+        let held = Arc::clone(&passing);
         let thread = spawn(move || {
             for stream in listener.incoming() {
                 if ended.load(Ordering::SeqCst) {
                     return;
                 }
                 let (client, into) = (stream.unwrap(), Arc::clone(&into));
+                let _passing = held.lock().unwrap();
                 pass(client, TcpStream::connect(("127.0.0.1", target)).unwrap(), &into);
             }
         });
-        Counter { port, counted, over, thread: Some(thread) }
+        Counter { port, counted, passing, over, thread: Some(thread) }
     }
 
     /// Paths and answer bytes since the last look.
     fn taken(&self) -> Vec<(String, u64)> {
+        let _passing = self.passing.lock().unwrap();
         std::mem::take(&mut *self.counted.lock().unwrap())
     }
 }

@@ -1,6 +1,6 @@
 //! What a signed word may say, held against the journal as it is.
 
-use super::{Desk, authenticate, check_nonce, unavailable};
+use super::{Desk, Times, authenticate, check_nonce, unavailable};
 use crate::auth::envelope;
 use crate::auth::gate::{Refusal, check_ts};
 use crate::auth::keys;
@@ -15,6 +15,7 @@ use crate::protocol::membership::Drained;
 use crate::protocol::registration::{
     Admission, Reason, admit, check_jump, check_tags, check_target, well_formed,
 };
+use crate::store::accepted_clock::AcceptedClock;
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
@@ -24,7 +25,7 @@ use crate::store::used_nonces::UsedNonces;
 /// it says nothing new.
 pub(in crate::cycle) fn refutation(
     (disk, config, identity): (&Disk<'_>, &Config, &Identity),
-    fold: &Fold,
+    (fold, last_s): (&Fold, u64),
     (accused, body): (&NodeId, &str),
 ) -> Result<Option<(Register, Draft)>, Refusal> {
     let envelope = envelope::parse(body.as_bytes()).map_err(Refusal::Malformed)?;
@@ -34,7 +35,10 @@ pub(in crate::cycle) fn refutation(
         return Err(Refusal::Malformed(format!("the register is of '{node}'")));
     }
     let now_s = disk.host.clock().wall_ms / 1_000;
-    let key = authenticate((disk, fold), ("register", &envelope, &node), now_s)?;
+    // A key that was retired is not in time again by a clock that went back.
+    let accepted = AcceptedClock::load(disk).map_err(unavailable)?;
+    let keys_s = Times::of(now_s, last_s, accepted).keys_s;
+    let key = authenticate((disk, fold), ("register", &envelope, &node), keys_s)?;
     envelope.agrees(&identity.origin).map_err(Refusal::Malformed)?;
     check_ts(envelope.ts, now_s)?;
     let used = UsedNonces::load(disk, now_s).map_err(unavailable)?;
