@@ -160,7 +160,7 @@ fn a_lone_own_genesis_is_completed() {
 fn an_emptied_file_beside_a_good_temporary_one() {
     let fed = federation(5);
     let anchor = &fed.anchor;
-    let tmp = |node: &Node, name: &str| {
+    let beside = |node: &Node, name: &str| {
         let name = name.rsplit('/').next().unwrap();
         node.file(&format!("state/tmp/{name}"))
     };
@@ -177,7 +177,7 @@ fn an_emptied_file_beside_a_good_temporary_one() {
     ] {
         let node = anchor.copy_as(&format!("emptied-{}", name.replace('/', "-")));
         let (map, journal) = (node.map(), node.lines());
-        fs::write(tmp(&node, name), node.bytes(name)).unwrap();
+        fs::write(beside(&node, name), node.bytes(name)).unwrap();
         fs::write(node.file(name), "").unwrap();
         node.heals();
         assert_eq!((node.map(), node.lines()), (map, journal), "{name}");
@@ -185,18 +185,17 @@ fn an_emptied_file_beside_a_good_temporary_one() {
     for (name, code) in [("state/committed.json", 5), ("self.json", 78), ("keys/log.key", 78)] {
         let node = anchor.copy_as(&format!("emptied-{}", name.replace('/', "-")));
         let whole = node.bytes(name);
-        fs::write(tmp(&node, name), &whole).unwrap();
+        fs::write(beside(&node, name), &whole).unwrap();
         fs::write(node.file(name), "").unwrap();
         let file = name.rsplit('/').next().unwrap();
         node.fed(&["tick"]).expect(code).saying(&[file]);
         let ran = node.doctor(code, &[file, "next: "]);
-        let temporary = tmp(&node, name);
         match name {
             "state/committed.json" => {
                 assert!(ran.out.contains("mv "), "{ran:?}");
                 node.remove(name);
             }
-            _ => fs::write(node.file(name), fs::read(temporary).unwrap()).unwrap(),
+            _ => fs::write(node.file(name), whole).unwrap(),
         }
         node.heals();
     }

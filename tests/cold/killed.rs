@@ -1,8 +1,8 @@
 //! A repair that is killed at any of its writes is finished by the next, and until then nothing is
 //! signed that does not fit.
 
-use crate::federation::{Federation, Node};
-use crate::harness::{FED, Ran, fed, full};
+use crate::federation::{Federation, Node, append, binding};
+use crate::harness::{FED, Ran, fed as fed_command, full};
 use crate::scene::federation;
 use std::process::Command;
 
@@ -29,11 +29,12 @@ fn killed(node: &Node, args: &[&str], (calls, nth): (&str, u32)) -> bool {
     ran.code != Some(0)
 }
 
-/// Kills `args` on copies of `node` at every change, and looks at what is left.
-fn sweep(node: &Node, args: &[&str], look: &dyn Fn(&Node, bool)) {
+/// Kills `args` on copies of `node` at every `stride`-th change, in the long form at each, and looks
+/// at what is left.
+fn sweep(node: &Node, (args, stride): (&[&str], usize), look: &dyn Fn(&Node, bool)) {
     let kinds = if full() { &CHANGES[..] } else { &CHANGES[..3] };
     for calls in kinds {
-        for nth in 1.. {
+        for nth in (1..).step_by(if full() { 1 } else { stride }) {
             let copy = node.copy_as(&format!("killed-{nth}"));
             let cut_off = killed(&copy, args, (calls, nth));
             look(&copy, cut_off);
@@ -65,9 +66,9 @@ fn an_adoption_killed_anywhere_is_finished_by_the_next() {
         return;
     }
     let (_fed, old, lines) = restored();
-    sweep(&old, &["doctor", "--adopt"], &|node, cut_off| {
+    sweep(&old, (&["doctor", "--adopt"], 1), &|node, cut_off| {
         // Whatever comes first: a tick goes on only with all that was signed.
-        let ran = Ran::of(fed(&node.dir, &["tick"]), "");
+        let ran = Ran::of(fed_command(&node.dir, &["tick"]), "");
         match ran.code {
             Some(0) => assert_eq!(node.lines(), lines, "{ran:?}"),
             Some(5) => assert!(cut_off, "{ran:?}"),
@@ -98,11 +99,45 @@ fn a_new_base_killed_anywhere_is_finished_by_the_next() {
     for name in ["state", "federation-root.txt", "head.txt", "snapshot.json", "index", "tile"] {
         node.remove(name);
     }
-    sweep(&node, &["doctor", "--adopt"], &|node, _| {
+    sweep(&node, (&["doctor", "--adopt"], 1), &|node, _| {
         let ran = node.fed(&["doctor", "--adopt"]);
         assert!(matches!(ran.code, Some(0 | 3)), "{ran:?}");
         node.heals();
         assert_eq!(node.lines(), lines);
         assert!(!node.text("used-nonces.log").contains("since=0"), "nobody waits");
+    });
+}
+
+/// Our own lines given up for the other history, which the operator named.
+#[test]
+fn a_crossing_killed_anywhere_is_finished_by_the_next() {
+    if !strace_is_there() {
+        return;
+    }
+    let (fed, old, lines) = restored();
+    old.remove("state/evidence");
+    append(&old.dir, &mut |seq| binding(seq + 150).into(), 20);
+    let (url, own) = (fed.others[0].url(), old.lines());
+    sweep(&old, (&["doctor", "--adopt", &url], 7), &|node, cut_off| {
+        let ran = Ran::of(fed_command(&node.dir, &["tick"]), "");
+        match ran.code {
+            Some(0) => assert_eq!(node.lines(), lines, "{ran:?}"),
+            Some(5) => assert!(cut_off, "{ran:?}"),
+            _ => panic!("{ran:?}"),
+        }
+        let ran = node.fed(&["doctor", "--adopt", &url]);
+        assert!(matches!(ran.code, Some(0 | 3)), "{ran:?}");
+        assert_eq!(node.lines(), lines);
+        node.heals();
+        let kept = node.evidence();
+        let is_tail = |name: &str| name.contains("/tail-") && name.ends_with(".ndjson");
+        let tails = kept.iter().filter(|(name, _)| is_tail(name));
+        let whole = |tail: &[u8]| {
+            let tail: Vec<&str> = std::str::from_utf8(tail).unwrap().lines().collect();
+            tail.len() == 20
+                && own.ends_with(&tail.iter().map(|line| line.to_string()).collect::<Vec<_>>())
+        };
+        let held: Vec<bool> = tails.map(|(_, tail)| whole(tail)).collect();
+        assert!(held.contains(&true), "our own lines are lost: {:?}", kept.keys());
     });
 }

@@ -138,12 +138,20 @@ fn a_second_line_101_is_a_fork_that_everybody_keeps_and_names() {
         let ran = anchor.doctor(5, &["fork: ", &format!("from line {fork} on")]);
         assert!(ran.out.contains(&format!("doctor --adopt {url} --dir")), "{ran:?}");
         anchor.fed(&["doctor", "--adopt"]).expect(5).saying(&["doctor --adopt URL"]);
-        let before = anchor.fetched();
-        anchor
-            .fed(&["doctor", "--adopt", &url])
-            .expect(1)
-            .saying(&["not possible yet", &fork.to_string()]);
-        assert!(before == anchor.fetched(), "something was changed");
+        // On a copy of it, for the next round needs the fork: the other history is taken whole, ours
+        // is kept whole.
+        let taken = anchor.copy_as(&format!("taken-{nth}"));
+        let told = taken.good(&["doctor", "--adopt", &url]);
+        assert!(told.contains(&url) && told.contains("601 s"), "{told}");
+        assert_eq!(taken.lines(), lines);
+        let kept = taken.evidence();
+        let tail = kept
+            .iter()
+            .find(|(name, _)| name.contains(&format!("tail-{fork}-")) && name.ends_with(".ndjson"));
+        let tail = String::from_utf8(tail.unwrap().1.clone()).unwrap();
+        assert_eq!(tail.lines().collect::<Vec<_>>(), other[fork..], "something of ours is lost");
+        taken.heals();
+        taken.is_a_copy_of(&fed.others[0]);
         anchor.remove("state/evidence");
     }
 }

@@ -108,9 +108,17 @@ pub fn full() -> bool {
     std::env::var_os("CROWNY_FED_FULL").is_some()
 }
 
-/// A port that was free a moment ago.
+/// A port that was free a moment ago, below those that connections get by themselves: whoever serves
+/// on it later must still find it free.
 pub fn free_port() -> u16 {
-    TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    loop {
+        let nth = NEXT.fetch_add(1, Ordering::Relaxed);
+        let port = 10_000 + std::process::id().wrapping_mul(977).wrapping_add(nth) % 22_000;
+        if TcpListener::bind(("127.0.0.1", port as u16)).is_ok() {
+            return port as u16;
+        }
+    }
 }
 
 /// Where a server of this machine answers.

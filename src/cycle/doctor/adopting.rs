@@ -192,8 +192,13 @@ impl<'a> Adoption<'a> {
         if relation(&self.disk, &ours, (&server, checkpoint))?.is_one_log() {
             return Ok(None);
         }
-        let fork = fork::shown_by(&self.disk, &ours, &server)?;
-        fork.map(Some).ok_or_else(|| Failure::failed(format!("{url} does not show its lines")))
+        let Some(fork) = fork::shown_by(&self.disk, &ours, &server)? else {
+            return Err(Failure::failed(format!("{url} does not show its lines")));
+        };
+        // As evidence before anything is cut: with our floor gone, it is what keeps a repair that
+        // is cut off from signing on before the other lines have come.
+        let _kept = against::forked(&self.disk, &ours, &fork, url);
+        Ok(Some(fork))
     }
 
     /// Whether anything stands in the way of signing on.
