@@ -70,6 +70,8 @@ pub struct Verb {
     pub says: Says,
     /// The same word again must end well, whatever came of the first.
     pub again: fn(&Scene),
+    /// What must be so in the end.
+    pub ends: fn(&Scene),
     /// Whether the rows of the map must be those of an undisturbed run.
     pub same_map: bool,
 }
@@ -270,6 +272,7 @@ pub fn heals(verb: &Verb, scene: &Scene, word_first: bool) {
         fed.assert_tidy();
         fed.map_rows();
     }
+    (verb.ends)(scene);
 }
 
 /// The fault of a way at a place; none where it makes no sense there.
