@@ -285,8 +285,8 @@ fn fault(
         Way::Kill => "signal=KILL".to_owned(),
         Way::Error(name) => format!("error={name}"),
         Way::Interrupted => "error=EINTR".to_owned(),
-        // A descriptor cannot be made up, and a lock that is not there is the next run's trouble.
-        Way::Lost if call.contains("open") || call == "flock" => return None,
+        // A descriptor cannot be made up; who holds no lock, or is answered half, asks again.
+        Way::Lost if call.contains("open") || call == "flock" || call == "writev" => return None,
         Way::Lost => format!("retval={}", result?),
     };
     Some((way, Fault::at(what, call, nth)))
