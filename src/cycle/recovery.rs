@@ -70,6 +70,10 @@ pub fn recover(
     let mut identity = Identity::require(&disk)?;
     let view = View::open(disk)?;
     expect_recovery_key(&view, &asked.key)?;
+    // A run that was killed after its checkpoint was published has only to be ended.
+    if handover::take_over(&disk, &identity, &view.fold)? {
+        return already(&view);
+    }
     let synced = ask_everybody(&disk, config, (&view, &identity), asked)?;
     // The log key may have changed with what was fetched.
     identity = Identity::require(&disk)?;
@@ -113,6 +117,21 @@ pub fn recover(
     })?;
     let shared = view.fold.keys.shared();
     Ok(Recovered { line, epoch, node, shared, warnings: synced.warnings })
+}
+
+/// What an earlier run did, as the journal has it.
+fn already(view: &View<'_>) -> Result<Recovered, Failure> {
+    let log = view.fold.log.as_ref();
+    let Some((log, begun)) = log.and_then(|log| Some((log, log.succession.as_ref()?))) else {
+        return Err(Failure::failed("no line names this node as the anchor"));
+    };
+    Ok(Recovered {
+        line: begun.line,
+        epoch: log.epoch,
+        node: begun.anchor.clone(),
+        shared: view.fold.keys.shared(),
+        warnings: Vec::new(),
+    })
 }
 
 fn expect_recovery_key(view: &View<'_>, key: &SigningKey) -> Result<(), Failure> {

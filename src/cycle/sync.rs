@@ -87,7 +87,11 @@ pub fn run(disk: Disk<'_>, config: &Config, run: &Run<'_>) -> Result<Synced, Fai
     })?;
     let mut synced = Synced { before: ledger.floor().size, ..Synced::default() };
     synced.warnings.extend_from_slice(ledger.warnings());
-    let asked = ask(&disk, config, (&identity, ledger.fold()), run);
+    // Among lines that wait for the rest of their checkpoint may be the one that names another anchor:
+    // then it is the one before that has the rest.
+    let waiting = ledger.tip().size > ledger.floor().size;
+    let before = if waiting { identity.anchors.as_slice() } else { &[] };
+    let asked = ask(&disk, config, (&identity, ledger.fold(), before), run);
     let mut copy = Copy { disk, identity, ledger, progress: run.progress, warnings: Vec::new() };
     follow_anchors(&mut copy, &asked, &mut synced)?;
     look_at_others(&mut copy, asked, (run, &mut synced))?;
@@ -110,10 +114,13 @@ struct Asked<'a> {
 fn ask<'a>(
     disk: &Disk<'a>,
     config: &Config,
-    (identity, fold): (&Identity, &Fold),
+    (identity, fold, before): (&Identity, &Fold, &[String]),
     run: &Run<'_>,
 ) -> Asked<'a> {
     let mut urls = anchor_urls(identity, fold);
+    let before = before.iter().map(|url| url.trim_end_matches('/').to_owned());
+    let more: Vec<String> = before.filter(|url| !urls.contains(url)).collect();
+    urls.extend(more);
     let targets = targets(config, &urls);
     let mut others = members_urls(identity, fold);
     others.retain(|url| !urls.contains(url));
@@ -273,7 +280,7 @@ pub(super) fn look_at_one(
     run: &Run<'_>,
 ) -> Result<Look, Failure> {
     let Ok(ours) = Published::read(disk) else { return Ok(Look::default()) };
-    let asked = ask(disk, config, (&ours.identity, fold), run);
+    let asked = ask(disk, config, (&ours.identity, fold, &[]), run);
     looking::weigh(disk, fold, &asked.shown)
 }
 

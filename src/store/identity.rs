@@ -145,7 +145,12 @@ impl Identity {
         if self.vkey == vkey || self.next.as_deref() == Some(vkey) {
             return Ok(());
         }
-        *self = Identity { next: Some(vkey.to_owned()), ..Identity::require(disk)? };
+        // A killed run may have published under the key that was expected before: whatever comes
+        // next, what is here must stay readable.
+        let published = disk.read(&disk.layout.root())?;
+        let by = published.map_or_else(|| self.verifier(), |note| self.verifier_of(&note))?;
+        let vkey = vkey.to_owned();
+        *self = Identity { vkey: by.to_string(), next: Some(vkey), ..Identity::require(disk)? };
         self.store(disk)
     }
 }

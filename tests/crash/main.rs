@@ -19,6 +19,7 @@ mod sender;
 mod serving;
 mod short;
 mod shortness;
+mod succession;
 mod sweep;
 mod torn;
 mod trace;

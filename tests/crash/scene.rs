@@ -25,6 +25,8 @@ pub struct Scene {
     pub anchor: Option<Served>,
     /// A join string, for whoever needs one.
     pub invitation: Option<String>,
+    /// An offer or a key that the run reads on standard input.
+    pub spoken: String,
     /// Who sends a request to the folder's own server, and what it sends, again and again.
     pub sender: Option<(Sender, Vec<u8>)>,
 }
@@ -32,7 +34,7 @@ pub struct Scene {
 impl Scene {
     /// A folder that asks nobody.
     pub fn alone(fed: Fed) -> Scene {
-        Scene { fed, anchor: None, invitation: None, sender: None }
+        Scene { fed, anchor: None, invitation: None, spoken: String::new(), sender: None }
     }
 
     /// A founded anchor that members can be invited to.
@@ -67,6 +69,7 @@ impl Scene {
             fed: self.fed.copy_or_nowhere(),
             anchor,
             invitation: self.invitation.clone(),
+            spoken: self.spoken.clone(),
             // Signed anew: what is too old is refused.
             sender: self.sender.as_ref().map(|(sender, _)| (sender.clone(), sender.request())),
         };

@@ -50,6 +50,9 @@ fn spelled(scene: &Scene) -> Vec<String> {
         let origin = invitation.vkey.name();
         secrets.push(*mac::bootstrap_key(&invitation.secret, origin, &invitation.node));
     }
+    if let Some(seed) = seed(scene.spoken.as_bytes()) {
+        secrets.push(seed);
+    }
     let spell = |secret: [u8; 32]| {
         let hex: String = secret.iter().map(|byte| format!("{byte:02x}")).collect();
         // Without the last letter, which depends on what follows.
@@ -61,15 +64,16 @@ fn spelled(scene: &Scene) -> Vec<String> {
 
 /// The contents of `keys/`, but for the nonce of an enrolment, which is none.
 fn seeds(fed: &Fed) -> Vec<[u8; 32]> {
-    let mut seeds = Vec::new();
-    for (name, bytes) in fed.image_if_any() {
-        let nonce = name.ends_with("enrolment-nonce.key");
-        if name.starts_with("keys") && !nonce && bytes.len() >= 64 {
-            let byte = |at: usize| std::str::from_utf8(&bytes[at..at + 2]).unwrap();
-            let byte = |at: usize| u8::from_str_radix(byte(at), 16).unwrap();
-            let seed: Vec<u8> = (0..64).step_by(2).map(byte).collect();
-            seeds.push(seed.try_into().unwrap());
-        }
-    }
-    seeds
+    let keys = fed.image_if_any().into_iter().filter(|(name, _)| name.starts_with("keys"));
+    let keys = keys.filter(|(name, _)| !name.ends_with("enrolment-nonce.key"));
+    keys.filter_map(|(_, bytes)| seed(&bytes)).collect()
+}
+
+/// 64 hex digits and no more.
+fn seed(bytes: &[u8]) -> Option<[u8; 32]> {
+    let text = std::str::from_utf8(bytes).ok()?.trim_end();
+    let digits = text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
+    let seed: Option<Vec<u8>> = digits.then(|| (0..64).step_by(2).map(byte).collect());
+    seed?.try_into().ok()
 }

@@ -14,6 +14,7 @@ const REGISTER: Verb = Verb {
     run: request,
     says: Says::Answer,
     again: is_safe,
+    ends: |_| {},
     same_map: false,
 };
 

@@ -70,6 +70,8 @@ pub struct Verb {
     pub says: Says,
     /// The same word again must end well, whatever came of the first.
     pub again: fn(&Scene),
+    /// What must be so in the end.
+    pub ends: fn(&Scene),
     /// Whether the rows of the map must be those of an undisturbed run.
     pub same_map: bool,
 }
@@ -229,7 +231,8 @@ impl Sweep {
         let as_it_should = match way {
             _ if !faulted.reached => done,
             Way::Kill => true,
-            Way::Error(_) => failed,
+            // What a run can do without is a warning.
+            Way::Error(_) => failed || done && faulted.ran.err.contains("cannot write"),
             Way::Interrupted => done,
             Way::Lost => done || failed,
         };
@@ -270,6 +273,7 @@ pub fn heals(verb: &Verb, scene: &Scene, word_first: bool) {
         fed.assert_tidy();
         fed.map_rows();
     }
+    (verb.ends)(scene);
 }
 
 /// The fault of a way at a place; none where it makes no sense there.
@@ -281,8 +285,8 @@ fn fault(
         Way::Kill => "signal=KILL".to_owned(),
         Way::Error(name) => format!("error={name}"),
         Way::Interrupted => "error=EINTR".to_owned(),
-        // A descriptor cannot be made up, and a lock that is not there is the next run's trouble.
-        Way::Lost if call.contains("open") || call == "flock" => return None,
+        // A descriptor cannot be made up; who holds no lock, or is answered half, asks again.
+        Way::Lost if call.contains("open") || call == "flock" || call == "writev" => return None,
         Way::Lost => format!("retval={}", result?),
     };
     Some((way, Fault::at(what, call, nth)))

@@ -4,6 +4,7 @@
 use super::harness::{CONFIG, Fed, Ran, full, has};
 use super::peers::{Refusing, StandIn, row};
 use super::scene::{NOWHERE, Scene};
+use super::succession::{HANDOVER, KEPT, MERGE, MERGING_TICK, OFFER, RECOVER, TAKE_OVER};
 use super::sweep::{Run, Says, Sweep, Verb, WAYS, Way};
 use super::trace::{Fault, tick_with};
 use std::sync::OnceLock;
@@ -13,7 +14,7 @@ const SMOKE: [Way; 2] = [Way::Kill, Way::Error("ENOSPC")];
 
 /// A member's word, said to the anchor.
 const fn word(name: &'static str, run: fn(&Scene) -> Run) -> Verb {
-    Verb { name, base: member, run, says: Says::Code, again: |_| {}, same_map: false }
+    Verb { name, base: member, run, says: Says::Code, again: |_| {}, ends: |_| {}, same_map: false }
 }
 
 /// A tick with something to write.
@@ -24,6 +25,7 @@ pub const TICK: Verb = Verb {
     says: Says::Code,
     // The tick that heals is the same word again.
     again: nothing_was_torn,
+    ends: |_| {},
     same_map: true,
 };
 
@@ -31,7 +33,7 @@ pub const TICK: Verb = Verb {
 pub const REGISTER: Verb = Verb { again: registers, ..word("register", register) };
 
 /// Every run that writes: the verbs, the requests an anchor answers, and what only some runs do.
-pub const VERBS: [Verb; 20] = [
+pub const VERBS: [Verb; 28] = [
     TICK,
     REGISTER,
     Verb { name: "tick of a member", run: TICK.run, ..SYNC },
@@ -54,6 +56,14 @@ pub const VERBS: [Verb; 20] = [
     Verb { base: anchor, again: |scene| again(scene, grant), ..word("grant", grant) },
     Verb { base: anchor, again: |scene| again(scene, inviting), ..word("invite", inviting) },
     Verb { base: with_member, again: |scene| again(scene, revoke), ..word("revoke", revoke) },
+    KEPT,
+    MERGE,
+    MERGING_TICK,
+    OFFER,
+    HANDOVER,
+    TAKE_OVER,
+    RECOVER,
+    Verb { again: |scene| again(scene, snapshot), ..word("snapshot", snapshot) },
     INIT,
     MENDING,
     Verb { name: "tick that fills a bundle", base: before_a_full_bundle, ..TICK },
@@ -70,6 +80,7 @@ const JOIN: Verb = Verb {
         scene.fed.write("crowny-fed.toml", CONFIG);
         registers(scene);
     },
+    ends: |_| {},
     same_map: false,
 };
 
@@ -97,6 +108,7 @@ pub const INIT: Verb = Verb {
     run: |scene| scene.fed.init().into(),
     says: Says::Code,
     again: init_again,
+    ends: |_| {},
     same_map: true,
 };
 
@@ -171,6 +183,10 @@ fn drain(scene: &Scene) -> Run {
 
 fn leave(scene: &Scene) -> Run {
     said(scene, &["leave"])
+}
+
+fn snapshot(scene: &Scene) -> Run {
+    said(scene, &["snapshot"])
 }
 
 fn grant(scene: &Scene) -> Run {

@@ -19,7 +19,9 @@ impl Word {
         let author = lines.last().expect("a scene has a folder");
         match says {
             Says::Code => {
-                let told = ran.out.split("line ").nth(1).and_then(|rest| {
+                // A line of our own branch is no line of the journal.
+                let told = ran.out.lines().find(|line| !line.contains("branch.ndjson"));
+                let told = told.unwrap_or_default().split("line ").nth(1).and_then(|rest| {
                     rest.split(|end: char| !end.is_ascii_digit()).next()?.parse::<usize>().ok()
                 });
                 let there = told.is_none_or(|seq| seq < author.len());
