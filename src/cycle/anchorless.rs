@@ -10,18 +10,21 @@ use super::server::Server;
 use super::sync::{anchor_urls, targets};
 use crate::auth::envelope;
 use crate::auth::keys;
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::journal::branch::{self, Run};
 use crate::journal::chain::{Tip, origin_hash};
 use crate::journal::merged::Merged;
 use crate::journal::record::Record;
 use crate::journal::replay::Fold;
 use crate::journal::statement::{Observe, Saw};
+use crate::protocol::caps::withdrawals_max;
 use crate::protocol::hearsay;
 use crate::protocol::member::NodeId;
 use crate::protocol::membership::Membership;
 use crate::protocol::memory::Memory;
-use crate::protocol::provisional::Word;
+use crate::protocol::provisional::{Provisional, Round, Word};
+use crate::protocol::reach::Sight;
+use crate::protocol::route::Local;
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
@@ -104,6 +107,46 @@ impl Anchorless {
                 self.speaking.extend(node);
             }
         }
+    }
+}
+
+/// Judges with no anchor to judge; over as soon as one answers. `held` are those who were out of
+/// reach before this tick.
+pub(super) fn judge(
+    (config, own): (&Config, &NodeId),
+    away: Option<&Anchorless>,
+    (sight, held): (&Sight<'_>, &BTreeSet<NodeId>),
+    memory: &mut Memory,
+) {
+    let Some(away) = away else {
+        memory.provisional = Provisional::default();
+        return;
+    };
+    let holds = config.anchorless == config::Anchorless::Hold;
+    if holds {
+        memory.reach.unreachable.retain(|id| held.contains(id));
+    }
+    let gone = memory.reach.unreachable.difference(held).count();
+    let most = withdrawals_max(sight.membership.routable()).saturating_sub(gone);
+    memory.provisional = memory.provisional.after(&Round {
+        own,
+        membership: sight.membership,
+        contacts: sight.contacts,
+        words: &away.words,
+        counts: sight.counts,
+        ticks_max: sight.ticks_max,
+        most: if holds { 0 } else { most },
+    });
+}
+
+/// What our own map does otherwise than the table.
+pub(super) fn local(memory: &Memory, away: Option<&Anchorless>) -> Local {
+    let Memory { reach, provisional, .. } = memory;
+    let speaking = away.map(|away| &away.speaking);
+    let marked = provisional.dead.union(&provisional.doubted);
+    Local {
+        without: reach.unreachable.union(&provisional.dead).cloned().collect(),
+        provisional: marked.chain(speaking.into_iter().flatten()).cloned().collect(),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::admission::check_announced;
 use super::speaking::Signer;
+use super::sync::anchor_urls;
+use super::{observing, refuting};
 use crate::auth::envelope::Envelope;
 use crate::config::Config;
 use crate::error::Failure;
@@ -9,6 +11,7 @@ use crate::journal::chain::Tip;
 use crate::journal::line::Author;
 use crate::journal::merged::MERGED_KINDS;
 use crate::journal::record::{Record, Register};
+use crate::journal::replay::Fold;
 use crate::protocol::member::Incarnation;
 use crate::store::branch::Branch;
 use crate::store::disk::Disk;
@@ -52,8 +55,45 @@ pub(super) fn keep(
     Branch::load(disk)?.append(disk, draft, (journal, now_s))
 }
 
+/// Answers what the journal holds against us, where nobody told us to our face. With no anchor there
+/// the answer waits in the branch, once for each number we are accused at. Returns what an operator
+/// should know of it, or nothing; `None` where nobody doubts us.
+pub(super) fn refute(
+    disk: &Disk<'_>,
+    config: &Config,
+    (identity, fold, anchor_answered): (&Identity, &Fold, bool),
+    until_boot_ms: u64,
+) -> Result<Option<String>, Failure> {
+    let own = fold.membership.member(&identity.id);
+    let accused = own.map(|member| member.standing.incarnation).unwrap_or_default();
+    if !anchor_answered && waits_above(disk, identity, accused)? {
+        return Ok(None);
+    }
+    let Some(envelope) = refuting::in_own_tick(disk, identity, &fold.membership)? else {
+        return Ok(None);
+    };
+    if anchor_answered {
+        let (anchors, body) = (anchor_urls(identity, fold), envelope.render());
+        let told = observing::post(disk, ("register", body.as_bytes()), (&anchors, until_boot_ms))?;
+        if told.is_some() {
+            return Ok(told);
+        }
+    }
+    if waits_above(disk, identity, accused)? {
+        return Ok(None);
+    }
+    Ok(Some(match keep(disk, config, ("register", &envelope)) {
+        Ok(line) => format!(
+            "this node is doubted, and no anchor answers: its refutation is kept as line {line} of branch.ndjson"
+        ),
+        Err(failure) => {
+            format!("this node is doubted and cannot say that it lives: {}", failure.message)
+        }
+    }))
+}
+
 /// Whether a word above this incarnation waits already.
-pub(super) fn waits_above(
+fn waits_above(
     disk: &Disk<'_>,
     identity: &Identity,
     accused: Incarnation,

@@ -6,26 +6,25 @@
 use super::anchorless::{self, Anchorless, Asking};
 use super::helping::below;
 use super::loading::{Loaded, beginning, busy, load, save_memory};
-use super::merging::{self, Merging};
+use super::merging::{Merging, bring_home};
 use super::observing::{self, Told};
 use super::peers;
 use super::plan::{Of, Plan, plan, whom};
 use super::probing::{self, Learnt, Whom};
 use super::rounds::{PATIENCE, take_lock};
 use super::speaking::adopt_named_key;
-use super::sync::{self, Synced, anchor_urls};
+use super::sync::{Synced, anchor_urls};
 use super::tick::{How, Report, anchor_tick};
-use super::{branching, claiming, handover, publish, refuting};
-use crate::config::{self, Config};
+use super::{branching, claiming, handover, publish};
+use crate::config::Config;
 use crate::error::Failure;
 use crate::journal::replay::Fold;
 use crate::protocol::blind::{self, Pulse};
-use crate::protocol::caps::withdrawals_max;
 use crate::protocol::contact::{Contact, Sign};
 use crate::protocol::health;
 use crate::protocol::member::{Liveness, NodeId};
+use crate::protocol::membership::Membership;
 use crate::protocol::memory::Memory;
-use crate::protocol::provisional::{Provisional, Round};
 use crate::protocol::reach::Sight;
 use crate::protocol::route::Local;
 use crate::protocol::subject::Subject;
@@ -36,7 +35,7 @@ use crate::store::disk::Disk;
 use crate::store::identity::Identity;
 use crate::store::ledger::Mend;
 use crate::store::view::View;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 /// Runs a node's tick; the lock on `keys/` is held.
 pub(super) fn tick(
@@ -75,61 +74,15 @@ pub(super) fn tick(
             return Ok(report);
         }
     }
-    let until_boot_ms = began.boot_ms + deadline_ms / 4 * 3;
-    let before = memory.clone();
-    let agents =
-        whom(&view.fold.membership, &identity.id, (&mut memory, &config.profile), &mut |bound| {
-            below(disk.host, bound)
-        });
-    let away: Option<Anchorless>;
-    let mut node = Node {
-        disk,
-        config,
-        identity: &identity,
-        view: &view,
-        fold: &view.fold,
-        away: None,
-        memory,
-        pulse,
+    let time = Time {
+        probing_ms: began.boot_ms + deadline_ms / 4 * 3,
+        listening_ms: began.boot_ms + deadline_ms / 8 * 7,
+        telling_ms: began.boot_ms + deadline_ms,
     };
-    let refuted = if dry_run { None } else { node.refute(&synced, until_boot_ms)? };
-    let claimed = match dry_run || !synced.anchor_answered {
-        true => None,
-        false => claiming::claim(&disk, &view.fold, until_boot_ms)?,
-    };
-    let looked = node.look(&agents, until_boot_ms)?;
-    if !dry_run && !synced.anchor_answered {
-        away = Some(node.listen(&looked, began.boot_ms + deadline_ms / 8 * 7));
-        node.away = away.as_ref();
-        node.fold = node.away.map_or(node.fold, |away| &away.fold);
-    }
-    node.judge(&looked, refuted.is_some());
-    let turn = Turn { before: &before, after: &node.memory, membership: &node.fold.membership };
-    let decided = decisions::changes(&turn);
-    let own = refuted.into_iter().chain(claimed).filter(|told| !told.is_empty());
-    let own: Vec<String> = conflicts.into_iter().chain(refused).chain(trouble).chain(own).collect();
-    let mut report = node.report(looked, [warnings, synced.warnings.clone(), own].concat());
-    report.merged = merged;
-    if !dry_run {
-        node.tell(&synced, &mut report, began.boot_ms + deadline_ms);
-        node.publish(&mut report, &decided)?;
-    }
-    report.decided = decided;
-    Ok(report)
-}
-
-/// Fetches what is new, and brings what was said meanwhile to an anchor that answers.
-fn bring_home(
-    (disk, config): (Disk<'_>, &Config),
-    (memory, until_boot_ms): (&mut Memory, u64),
-    progress: &dyn Fn(u64, u64),
-) -> Result<Merging, Failure> {
-    let run = sync::Run { until_boot_ms, turn: memory.tick, from: &[], progress };
-    let synced = sync::run(disk, config, &run)?;
-    let refused = memory.branch_refused.take();
-    let (merging, refused) = merging::in_tick(disk, config, (synced, &run), refused.as_deref())?;
-    memory.branch_refused = refused;
-    Ok(merging)
+    let node = Node { disk, config, identity: &identity, view: &view, memory, pulse, time };
+    let own: Vec<String> = conflicts.into_iter().chain(refused).chain(trouble).collect();
+    let told = [warnings, synced.warnings.clone(), own].concat();
+    Ok(Report { merged, ..node.run(&synced, told, dry_run)? })
 }
 
 fn never_synced(failure: Failure, synced: &Synced) -> Failure {
@@ -148,11 +101,17 @@ struct Node<'a> {
     config: &'a Config,
     identity: &'a Identity,
     view: &'a View<'a>,
-    /// What the journal means, while no anchor answers with what members said since.
-    fold: &'a Fold,
-    away: Option<&'a Anchorless>,
     memory: Memory,
     pulse: Pulse,
+    time: Time,
+}
+
+/// Instants of the boot clock, in milliseconds, after which a part of the tick begins nothing more.
+#[derive(Clone, Copy)]
+struct Time {
+    probing_ms: u64,
+    listening_ms: u64,
+    telling_ms: u64,
 }
 
 /// What a tick saw.
@@ -163,19 +122,54 @@ struct Looked {
 }
 
 impl Node<'_> {
+    /// Everything after the sync.
+    fn run(mut self, synced: &Synced, told: Vec<String>, dry_run: bool) -> Result<Report, Failure> {
+        let fold = &self.view.fold;
+        let before = self.memory.clone();
+        let mut own: Vec<String> = Vec::new();
+        if !dry_run {
+            let whom = (self.identity, fold, synced.anchor_answered);
+            own.extend(branching::refute(&self.disk, self.config, whom, self.time.probing_ms)?);
+        }
+        let refuted = !own.is_empty();
+        if !dry_run && synced.anchor_answered {
+            own.extend(claiming::claim(&self.disk, fold, self.time.probing_ms)?);
+        }
+        let looked = self.look()?;
+        let away = (!dry_run && !synced.anchor_answered).then(|| self.listen(&looked));
+        let fold = away.as_ref().map_or(fold, |away| &away.fold);
+        self.judge(&looked, (fold, away.as_ref()), refuted);
+        let turn = Turn { before: &before, after: &self.memory, membership: &fold.membership };
+        let decided = decisions::changes(&turn);
+        let local = anchorless::local(&self.memory, away.as_ref());
+        let mut report = self.report(looked, &fold.membership);
+        own.retain(|told| !told.is_empty());
+        report.warnings.splice(0..0, told.into_iter().chain(own));
+        if !dry_run {
+            self.tell(synced, &mut report);
+            self.publish(&mut report, (&fold.membership, &local), &decided)?;
+        }
+        report.decided = decided;
+        Ok(report)
+    }
+
     /// Probes the rows of our own roster and of the journal, and the agents of the other members.
-    fn look(&self, agents: &[NodeId], until_boot_ms: u64) -> Result<Looked, Failure> {
-        let fold = self.fold;
+    fn look(&mut self) -> Result<Looked, Failure> {
+        let fold = &self.view.fold;
+        let (memory, profile) = (&mut self.memory, &self.config.profile);
+        let agents = whom(&fold.membership, &self.identity.id, (memory, profile), &mut |bound| {
+            below(self.disk.host, bound)
+        });
         let plan = plan(&self.disk, self.config, (&fold.membership, Of::Node));
         let whom = Whom {
             identity: self.identity,
             fold,
             rows: &plan.rows,
-            agents,
+            agents: &agents,
             accusations: &BTreeMap::new(),
             in_depth: false,
         };
-        let learnt = probing::ask(&self.disk, self.config, &whom, until_boot_ms)?;
+        let learnt = probing::ask(&self.disk, self.config, &whom, self.time.probing_ms)?;
         let alive = learnt.contacts.iter().filter_map(|(subject, contact)| {
             let member = fold.membership.member(&subject.node)?;
             (member.standing.liveness == Liveness::Alive).then_some(&contact.outcome)
@@ -185,7 +179,7 @@ impl Node<'_> {
     }
 
     /// Asks those who answered what they said and saw.
-    fn listen(&mut self, looked: &Looked, until_boot_ms: u64) -> Anchorless {
+    fn listen(&mut self, looked: &Looked) -> Anchorless {
         let good = |(subject, contact): (&Subject, &Contact)| {
             let answered = subject.service.is_none() && contact.sign() == Sign::Good;
             answered.then(|| subject.node.clone())
@@ -197,11 +191,16 @@ impl Node<'_> {
             identity: self.identity,
             fold: &self.view.fold,
         };
-        anchorless::gather(asking, &heard, (&mut self.memory, until_boot_ms))
+        anchorless::gather(asking, &heard, (&mut self.memory, self.time.listening_ms))
     }
 
-    fn judge(&mut self, looked: &Looked, refuted: bool) {
-        let membership = &self.fold.membership;
+    fn judge(
+        &mut self,
+        looked: &Looked,
+        (fold, away): (&Fold, Option<&Anchorless>),
+        refuted: bool,
+    ) {
+        let membership = &fold.membership;
         let sight = Sight {
             membership,
             contacts: &looked.learnt.contacts,
@@ -210,7 +209,12 @@ impl Node<'_> {
         };
         let held = self.memory.reach.unreachable.clone();
         self.memory.reach = self.memory.reach.after(&sight);
-        self.judge_alone(&sight, &held);
+        anchorless::judge(
+            (self.config, &self.identity.id),
+            away,
+            (&sight, &held),
+            &mut self.memory,
+        );
         if self.pulse != Pulse::Early {
             let signs = (looked.blind, refuted);
             self.memory.health = health::after(self.memory.health, &looked.learnt.contacts, signs);
@@ -218,86 +222,14 @@ impl Node<'_> {
         self.memory.blind_ticks = if looked.blind { self.memory.blind_ticks + 1 } else { 0 };
     }
 
-    /// What is judged with no anchor to judge; over as soon as one answers.
-    fn judge_alone(&mut self, sight: &Sight<'_>, held: &BTreeSet<NodeId>) {
-        let Some(away) = self.away else {
-            self.memory.provisional = Provisional::default();
-            return;
-        };
-        let holds = self.config.anchorless == config::Anchorless::Hold;
-        if holds {
-            self.memory.reach.unreachable.retain(|id| held.contains(id));
-        }
-        let gone = self.memory.reach.unreachable.difference(held).count();
-        let most = withdrawals_max(sight.membership.routable()).saturating_sub(gone);
-        self.memory.provisional = self.memory.provisional.after(&Round {
-            own: &self.identity.id,
-            membership: sight.membership,
-            contacts: sight.contacts,
-            words: &away.words,
-            counts: sight.counts,
-            ticks_max: sight.ticks_max,
-            most: if holds { 0 } else { most },
-        });
-    }
-
-    /// What our own map does otherwise than the table.
-    fn local(&self) -> Local {
-        let Memory { reach, provisional, .. } = &self.memory;
-        let speaking = self.away.map(|away| &away.speaking);
-        Local {
-            without: reach.unreachable.union(&provisional.dead).cloned().collect(),
-            provisional: provisional
-                .dead
-                .union(&provisional.doubted)
-                .chain(speaking.into_iter().flatten())
-                .cloned()
-                .collect(),
-        }
-    }
-
-    /// Answers what the journal holds against us, where nobody told us to our face. With no anchor
-    /// there the answer waits in the branch, once for each number we are accused at.
-    fn refute(&mut self, synced: &Synced, until_boot_ms: u64) -> Result<Option<String>, Failure> {
-        let fold = &self.view.fold;
-        let own = fold.membership.member(&self.identity.id);
-        let accused = own.map(|member| member.standing.incarnation).unwrap_or_default();
-        if !synced.anchor_answered && branching::waits_above(&self.disk, self.identity, accused)? {
-            return Ok(None);
-        }
-        let refuted = refuting::in_own_tick(&self.disk, self.identity, &fold.membership)?;
-        let Some(envelope) = refuted else { return Ok(None) };
-        let anchors = anchor_urls(self.identity, fold);
-        let body = envelope.render();
-        let told = match synced.anchor_answered {
-            true => {
-                let whom = (anchors.as_slice(), until_boot_ms);
-                observing::post(&self.disk, ("register", body.as_bytes()), whom)?
-            }
-            false => None,
-        };
-        if told.is_some() || branching::waits_above(&self.disk, self.identity, accused)? {
-            return Ok(told);
-        }
-        let kept = branching::keep(&self.disk, self.config, ("register", &envelope));
-        Ok(Some(match kept {
-            Ok(line) => format!(
-                "this node is doubted, and no anchor answers: its refutation is kept as line {line} of branch.ndjson"
-            ),
-            Err(failure) => {
-                format!("this node is doubted and cannot say that it lives: {}", failure.message)
-            }
-        }))
-    }
-
-    fn report(&self, looked: Looked, warnings: Vec<String>) -> Report {
+    fn report(&self, looked: Looked, membership: &Membership) -> Report {
         let Looked { plan, learnt, blind } = looked;
         let memory = self.memory.clone();
         Report {
             pulse: self.pulse,
             heard: learnt.heard,
             contacts: learnt.contacts,
-            membership: self.fold.membership.clone(),
+            membership: membership.clone(),
             decision: Decision {
                 verdicts: Vec::new(),
                 held: Vec::new(),
@@ -312,14 +244,15 @@ impl Node<'_> {
             merged: 0,
             rejected: plan.roster.rejected,
             without_roster: plan.without_roster,
-            warnings: [warnings, plan.warnings].concat(),
+            warnings: plan.warnings,
             lines: 0,
             size: self.view.checkpoint.size,
         }
     }
 
     /// Posts one observation. Being unheard is not worth a word every tick: only its begin and end.
-    fn tell(&mut self, synced: &Synced, report: &mut Report, until_boot_ms: u64) {
+    fn tell(&mut self, synced: &Synced, report: &mut Report) {
+        let until_boot_ms = self.time.telling_ms;
         let anchors = anchor_urls(self.identity, &self.view.fold);
         let told = Told {
             tick: self.memory.tick,
@@ -356,14 +289,19 @@ impl Node<'_> {
         }
     }
 
-    fn publish(&mut self, report: &mut Report, decided: &[Decided]) -> Result<(), Failure> {
+    fn publish(
+        &mut self,
+        report: &mut Report,
+        (membership, local): (&Membership, &Local),
+        decided: &[Decided],
+    ) -> Result<(), Failure> {
         let disk = &self.disk;
         let _append = take_lock(disk.host, &disk.layout.state(), PATIENCE)?.ok_or_else(busy)?;
         decisions::append(disk, &self.identity.origin, decided)?;
         let shown = publish::Shown {
             origin: &self.identity.origin,
-            membership: &self.fold.membership,
-            local: &self.local(),
+            membership,
+            local,
             size: self.view.checkpoint.size,
             root: self.view.checkpoint.root,
             generation: self.memory.generation,

@@ -20,6 +20,7 @@ use crate::journal::record::Record;
 use crate::journal::replay::Fold;
 use crate::journal::statement::MergeHead;
 use crate::protocol::member::NodeId;
+use crate::protocol::memory::Memory;
 use crate::protocol::word::{Digest, Word};
 use crate::store::branch::Branch;
 use crate::store::disk::Disk;
@@ -87,9 +88,23 @@ pub fn bring_own(disk: Disk<'_>, config: &Config) -> Result<Merging, Failure> {
     Ok(merging)
 }
 
+/// Fetches what is new, and brings what was said meanwhile to an anchor that answers.
+pub(super) fn bring_home(
+    (disk, config): (Disk<'_>, &Config),
+    (memory, until_boot_ms): (&mut Memory, u64),
+    progress: &dyn Fn(u64, u64),
+) -> Result<Merging, Failure> {
+    let run = sync::Run { until_boot_ms, turn: memory.tick, from: &[], progress };
+    let synced = sync::run(disk, config, &run)?;
+    let refused = memory.branch_refused.take();
+    let (merging, refused) = in_tick(disk, config, (synced, &run), refused.as_deref())?;
+    memory.branch_refused = refused;
+    Ok(merging)
+}
+
 /// The same in a tick, which does not ask again for lines that were refused when it asked last.
 /// Returns what it is to remember of that.
-pub(super) fn in_tick(
+fn in_tick(
     disk: Disk<'_>,
     config: &Config,
     (synced, run): (Synced, &sync::Run<'_>),
