@@ -63,6 +63,7 @@ fn tell(context: &Context, typed: &Recover, done: &Recovered) -> Result<(), Fail
             "epoch": done.epoch,
             "anchor": done.node,
             "enrol_again": done.shared,
+            "unasked": done.unasked,
             "warnings": done.warnings,
         }));
     }
@@ -70,9 +71,16 @@ fn tell(context: &Context, typed: &Recover, done: &Recovered) -> Result<(), Fail
         return Ok(());
     }
     let mut text = format!(
-        "line {}: {} serialises in epoch {}; signed writes wait ten minutes, the others follow within some ticks\n",
+        "line {}: {} serialises in epoch {}; the others follow within some ticks\nnext: serve, the timer, [[witness]] and the roster as the lost anchor had them; crowny-fed revoke for its key if that is in wrong hands\n",
         done.line, done.node, done.epoch
     );
+    if !done.unasked.is_empty() {
+        let names: Vec<String> = done.unasked.iter().map(ToString::to_string).collect();
+        text.push_str(&format!(
+            "not asked, for they do not answer: {}; lines that only they hold are kept there when they are back: words of members are merged, but enrolments, grants and revocations have to be done again\n",
+            names.join(", ")
+        ));
+    }
     if !done.shared.is_empty() {
         let names: Vec<String> = done.shared.iter().map(ToString::to_string).collect();
         text.push_str(&format!(

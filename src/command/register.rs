@@ -54,7 +54,7 @@ fn speak(context: &Context, word: &Word, done: &str) -> Ending {
         print::out(&match said {
             Said::Accepted(accepted) => format!("{done}: line {}\n", accepted.seq),
             Said::Kept { line, why } => format!(
-                "no anchor answers ({why}): kept as line {line} of branch.ndjson, merged when it is back\n"
+                "{why}: kept as line {line} of branch.ndjson, merged by the next tick that can\n"
             ),
         })?;
     }

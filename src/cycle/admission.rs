@@ -221,6 +221,7 @@ pub fn submit(
     check_ts(envelope.ts, times.gate_s)?;
     let mut used = UsedNonces::load(&disk, times.gate_s).map_err(unavailable)?;
     check_nonce(fold, &used, (&node, &envelope), times.gate_s)?;
+    expect_remembered(&used, times.gate_s)?;
     times.expect_safe(&used, (&node, envelope.ts))?;
     let record = Record::read(kind, &envelope.payload);
     if record == Record::Unknown {
@@ -318,17 +319,22 @@ fn check_nonce(
             "nonce used: that request was answered and made no line".to_owned(),
         ));
     }
-    if let Some(wait_s) = used.wait_s(now_s) {
-        return Err(Refusal::Unavailable(format!(
-            "used-nonces.log was lost: signed writes wait {wait_s} s more"
-        )));
-    }
     if used.is_full(node, now_s) || fold.nonces.count(node) >= PER_NODE_MAX {
         return Err(Refusal::Unavailable(format!(
             "too many requests of {node} inside {SKEW_S_MAX} s"
         )));
     }
     Ok(())
+}
+
+/// Where it is not known what was answered before, a recorded request could be taken again until its
+/// time is over. What can only be taken once whenever it comes, such as what a merge brings or a
+/// higher incarnation, does not wait.
+fn expect_remembered(used: &UsedNonces, now_s: u64) -> Result<(), Refusal> {
+    let Some(wait_s) = used.wait_s(now_s) else { return Ok(()) };
+    Err(Refusal::Unavailable(format!(
+        "what was answered before is not known here (another anchor took over, or used-nonces.log was lost): signed writes wait {wait_s} s more"
+    )))
 }
 
 /// A failure of ours is never the sender's: it is told that we cannot now, and may try again.

@@ -11,7 +11,7 @@ use super::sync::{anchor_urls, targets};
 use crate::auth::envelope;
 use crate::auth::keys;
 use crate::config::{self, Config};
-use crate::journal::branch::{self, Run};
+use crate::journal::branch::{self, Run, Twig, stored};
 use crate::journal::chain::{Tip, origin_hash};
 use crate::journal::merged::Merged;
 use crate::journal::record::Record;
@@ -25,6 +25,7 @@ use crate::protocol::memory::Memory;
 use crate::protocol::provisional::{Provisional, Round, Word};
 use crate::protocol::reach::Sight;
 use crate::protocol::route::Local;
+use crate::store::branch::Branch;
 use crate::store::disk::Disk;
 use crate::store::draft::Draft;
 use crate::store::identity::Identity;
@@ -33,6 +34,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest answer of one member that is read: some words and one observation.
 const ANSWER_BYTES_MAX: usize = 128 * 1024;
+
+/// Most words of one other member that are kept for it.
+const CARRIED_EACH_MAX: usize = 16;
+/// Most bytes of the branch up to which others' words are taken in.
+const CARRIED_BYTES_MAX: usize = 1 << 20;
 
 /// What a tick without an anchor goes by.
 #[derive(Clone, Debug, Default)]
@@ -75,27 +81,59 @@ pub(super) fn gather(
     let answers = disk.host.dial(&calls, until);
     let mut gathered = Anchorless { fold: fold.clone(), ..Anchorless::default() };
     let said_at = (identity.origin.as_str(), disk.host.clock().wall_ms / 1_000);
-    // Our own words count here as they do elsewhere.
-    if let Ok(Some(own)) = disk.read(&disk.layout.branch()) {
-        gathered.take(&own, said_at);
-    }
+    // Our own words count here as they do elsewhere, and those of others that we keep.
+    let branch = Branch::load(disk).unwrap_or_default();
+    gathered.take(branch.lines().cloned(), said_at);
+    let mut heard = Vec::new();
     for ((id, server), answer) in servers.iter().zip(answers) {
         let Some((lines, told)) = parted(server, answer) else { continue };
-        gathered.take(&lines, said_at);
+        let said = branch::parse(&lines).0.into_iter().flat_map(Run::into_lines);
+        heard.extend(gathered.take(said, said_at));
         let Some(observe) = observed(asking, (id, &told)) else { continue };
         if hearsay::note(memory, id, (observe.ts, observe.tick)) {
             gathered.words.insert((*id).clone(), word(&observe, &fold.membership));
         }
     }
+    // Who said it may be gone before the anchor is back. That it cannot be kept is no reason not to
+    // go by it now.
+    let _ = Branch::take_in(disk, &stored(fit(&branch, &heard).into_iter()));
     gathered
+}
+
+/// What others said, as far as there is room for it: nobody fills the file of another.
+fn fit<'a>(branch: &Branch, heard: &'a [Twig]) -> Vec<&'a Twig> {
+    let author = |twig: &Twig| Merged::of(twig.line.clone()).and_then(|it| it.node().cloned());
+    let mut of_each: BTreeMap<Option<NodeId>, usize> = BTreeMap::new();
+    let mut bytes = 0;
+    for twig in branch.lines() {
+        bytes += twig.raw.len();
+        *of_each.entry(author(twig)).or_default() += 1;
+    }
+    let mut fits = Vec::new();
+    for twig in heard {
+        let count = of_each.entry(author(twig)).or_default();
+        *count += 1;
+        bytes += twig.raw.len();
+        if *count <= CARRIED_EACH_MAX && bytes <= CARRIED_BYTES_MAX {
+            fits.push(twig);
+        }
+    }
+    fits
 }
 
 impl Anchorless {
     /// What a member said, each line for itself: whoever signed it speaks, whoever handed it over.
-    fn take(&mut self, lines: &[u8], (origin, now_s): (&str, u64)) {
-        let said = branch::parse(lines).0.into_iter().flat_map(Run::into_lines);
-        for merged in said.filter_map(|twig| Merged::of(twig.line)) {
-            if self.fold.holds(&merged).is_some() || !is_of(&merged, origin) {
+    /// Returns those that said something new.
+    fn take(
+        &mut self,
+        said: impl Iterator<Item = Twig>,
+        (origin, now_s): (&str, u64),
+    ) -> Vec<Twig> {
+        let mut new = Vec::new();
+        for twig in said {
+            let Some(merged) = Merged::of(twig.line.clone()) else { continue };
+            let known = self.fold.holds(&merged).is_some() || self.fold.outdoes(&merged);
+            if known || !is_of(&merged, origin) {
                 continue;
             }
             let node = merged.node().cloned();
@@ -105,8 +143,10 @@ impl Anchorless {
             if self.fold.check_author(&line) == Ok(true) {
                 self.fold.apply(&line);
                 self.speaking.extend(node);
+                new.push(twig);
             }
         }
+        new
     }
 }
 

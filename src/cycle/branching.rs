@@ -84,7 +84,7 @@ pub(super) fn refute(
     }
     Ok(Some(match keep(disk, config, ("register", &envelope)) {
         Ok(line) => format!(
-            "this node is doubted, and no anchor answers: its refutation is kept as line {line} of branch.ndjson"
+            "this node is doubted, and no anchor takes its word now: its refutation is kept as line {line} of branch.ndjson"
         ),
         Err(failure) => {
             format!("this node is doubted and cannot say that it lives: {}", failure.message)

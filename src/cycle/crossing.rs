@@ -92,8 +92,14 @@ fn is_signed(log: &LogKeys, theirs: &Prefix, end: &End) -> bool {
 pub(super) fn cut(disk: &Disk<'_>, crossing: &Crossing) -> Result<String, Failure> {
     let Crossing { succession, epoch, common, bytes, .. } = crossing;
     let kept = cut::begin(disk, &Cut { size: *common, bytes: *bytes })?;
+    let again = match kept.operators.is_empty() {
+        true => String::new(),
+        false => {
+            format!("; what the anchor's operator has to do again: {}", kept.operators.join(", "))
+        }
+    };
     Ok(format!(
-        "{} serialises in epoch {epoch}, which began before our last lines: ours after the first {common} are kept in {kept}, and what members signed among them is merged again",
-        succession.anchor
+        "{} serialises in epoch {epoch}, which began before our last lines: ours after the first {common} are kept in {}, and what members signed among them is merged again{again}",
+        succession.anchor, kept.path
     ))
 }

@@ -12,6 +12,9 @@ use crate::wire::call::{Call, Extent, Method, Read, Reply, Targets};
 use serde_json::Value;
 use std::time::Duration;
 
+/// The status of an anchor that takes no signed words now.
+pub(super) const NOT_NOW: u16 = 503;
+
 /// Largest answer to one word that is read.
 pub(super) const ANSWER_BYTES_MAX: usize = 64 * 1024;
 

@@ -10,6 +10,7 @@ use super::enrolment::require_anchor;
 use super::founding::{make_key, signed};
 use super::pull::locked;
 use super::rounds::PATIENCE;
+use super::server::Server;
 use super::speaking::{Claims, Signer, one_at_a_time};
 use crate::auth::keys;
 use crate::auth::offer::{self, Offer};
@@ -19,12 +20,17 @@ use crate::error::{Failure, Kind};
 use crate::host::Host;
 use crate::journal::record::{Anchor, Record};
 use crate::journal::replay::{Fold, Succession};
-use crate::protocol::member::NodeId;
+use crate::protocol::member::{Liveness, NodeId};
 use crate::store::disk::Disk;
 use crate::store::identity::{Identity, load_key};
 use crate::store::ledger::{Ledger, Mend};
 use crate::store::log_keys;
 use crate::store::view::{Published, View};
+
+/// How long the node has to show that it is there, in milliseconds.
+const ASK_MS: u64 = 5_000;
+/// Largest answer of it that is read.
+const HEAD_BYTES_MAX: usize = 1_024;
 
 /// What a handover did.
 #[derive(Clone, Debug)]
@@ -93,11 +99,35 @@ pub fn hand_over(host: &dyn Host, config: &Config, text: &str) -> Result<HandedO
         )
         .hint("its journal was behind: crowny-fed sync there, then handover --offer again"));
     }
+    expect_there(host, fold, (&node, &said))?;
     let old = load_key(&disk, &log_keys::name(epoch - 1))?;
     let record = succession(desk.ledger.floor(), (&origin, epoch), (&node, said));
     let accepted = desk.commit(vec![signed(record, &origin, &old)], 0)?;
     finish(&disk)?;
     Ok(HandedOver { line: accepted.seq, epoch, node })
+}
+
+/// Nobody hands over to somebody who is not there: from that line on nobody else writes.
+fn expect_there(
+    host: &dyn Host,
+    fold: &Fold,
+    (node, said): (&NodeId, &Offer),
+) -> Result<(), Failure> {
+    let liveness = fold.membership.member(node).map(|member| member.standing.liveness);
+    if let Some(held) = liveness.filter(|held| *held != Liveness::Alive) {
+        return Err(Failure::new(Kind::No, format!("'{node}' is {}", held.word()))
+            .hint("hand over to a node that is alive"));
+    }
+    let until = host.clock().boot_ms + ASK_MS;
+    let answers = |url: &String| {
+        let server = Server::named(host, url).map(|server| server.until(until));
+        server.is_ok_and(|server| server.fetch("/head", HEAD_BYTES_MAX).is_ok())
+    };
+    if said.urls.iter().any(answers) {
+        return Ok(());
+    }
+    Err(Failure::new(Kind::No, format!("'{node}' does not answer at {}", said.urls.join(", ")))
+        .hint("start its serve: it is the one that everybody asks from then on"))
 }
 
 /// The line that begins an epoch.

@@ -62,10 +62,17 @@ pub fn join(
         let now = host.clock();
         save_memory(&disk, &Memory::fresh(&beginning(&now)))?;
     }
-    let accepted = match say(host, config, &Word::Register(offer.clone()))? {
+    let half = |failure: Failure| Failure {
+        message: format!("enrolled, but not registered yet: {}", failure.message),
+        hint: Some(
+            "run the same join again, or crowny-fed register once the anchor takes words".into(),
+        ),
+        ..failure
+    };
+    let accepted = match say(host, config, &Word::Register(offer.clone())).map_err(half)? {
         Said::Accepted(accepted) => accepted,
         Said::Kept { why, .. } => {
-            let why = format!("enrolled, but no anchor answers now: {why}");
+            let why = format!("enrolled, but not registered yet: {why}");
             return Err(Failure::failed(why)
                 .hint("the registration waits in branch.ndjson, and the next ticks bring it"));
         }

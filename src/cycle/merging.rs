@@ -201,7 +201,8 @@ fn left_of<'a>(run: &'a Run, own: &NodeId, fold: &Fold) -> Vec<&'a Twig> {
             return MERGED_KINDS.contains(&twig.line.kind.as_str());
         };
         let of_another = merged.node() != Some(own);
-        fold.holds(&merged).is_none() && !(of_another && fold.outdoes(&merged))
+        let over = || fold.outdoes(&merged) || !speaks(fold, &merged);
+        fold.holds(&merged).is_none() && !(of_another && over())
     };
     let words = run.lines().iter().filter(waits).count();
     let stays = |twig: &&Twig| {
@@ -209,6 +210,15 @@ fn left_of<'a>(run: &'a Run, own: &NodeId, fold: &Fold) -> Vec<&'a Twig> {
         words > 0 && (passes || waits(twig))
     };
     run.lines().iter().filter(stays).collect()
+}
+
+/// Whether the key that signed it may still speak for its author.
+fn speaks(fold: &Fold, merged: &Merged) -> bool {
+    let keys = merged.node().and_then(|node| fold.keys.of(node)).filter(|keys| !keys.revoked);
+    let retiring = keys.and_then(|keys| keys.retiring.as_ref().map(|(record, _)| record));
+    let mut records = keys.map(|keys| &keys.current).into_iter().chain(retiring);
+    let kid = merged.line.author.as_ref().map(|author| author.kid.as_str());
+    records.any(|record| Some(record.kid.as_str()) == kid)
 }
 
 /// What a registration met in the journal that does not say the same.

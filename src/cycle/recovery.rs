@@ -7,19 +7,23 @@
 use super::founding::signed;
 use super::handover::{self, new_log_key, next_epoch, own_urls};
 use super::pull::locked;
+use super::server::{ASK_MS, Server};
 use super::speaking::one_at_a_time;
-use super::sync::{self, Synced, members_urls};
+use super::sync::{self, Synced, anchor_urls, members_urls};
 use super::witnesses;
 use crate::auth::offer::Offer;
 use crate::auth::vkey::VerifierKey;
 use crate::config::Config;
 use crate::error::{Failure, Kind};
 use crate::host::Host;
+use crate::journal::note::NOTE_BYTES_MAX;
+use crate::journal::replay::Fold;
 use crate::protocol::member::NodeId;
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
 use crate::store::ledger::{Ledger, Mend};
 use crate::store::view::View;
+use crate::wire::call::Call;
 use ed25519_dalek::SigningKey;
 
 /// What the operator gives.
@@ -51,6 +55,8 @@ pub struct Recovered {
     pub node: NodeId,
     /// Members that sign with a shared key, which was the lost anchor's: they enrol again.
     pub shared: Vec<NodeId>,
+    /// Members that could not be asked: what only they hold is not in this journal.
+    pub unasked: Vec<NodeId>,
     /// What went wrong on the way, and with whom.
     pub warnings: Vec<String>,
 }
@@ -101,6 +107,7 @@ pub fn recover(
         proof,
         urls,
     };
+    let unasked = unasked(&disk, config, (&identity, &view.fold));
     let line = locked(&disk, || {
         let mut ledger = Ledger::open(disk, &identity, Mend::Yes)?;
         // A run that was killed may have left the line there.
@@ -116,7 +123,7 @@ pub fn recover(
         Ok(ledger.tip().size - 1)
     })?;
     let shared = view.fold.keys.shared();
-    Ok(Recovered { line, epoch, node, shared, warnings: synced.warnings })
+    Ok(Recovered { line, epoch, node, shared, unasked, warnings: synced.warnings })
 }
 
 /// What an earlier run did, as the journal has it.
@@ -130,6 +137,7 @@ fn already(view: &View<'_>) -> Result<Recovered, Failure> {
         epoch: log.epoch,
         node: begun.anchor.clone(),
         shared: view.fold.keys.shared(),
+        unasked: Vec::new(),
         warnings: Vec::new(),
     })
 }
@@ -149,6 +157,26 @@ fn expect_recovery_key(view: &View<'_>, key: &SigningKey) -> Result<(), Failure>
         ),
     )
     .hint("init wrote it to keys/recovery.key on the first anchor, to be kept offline"))
+}
+
+/// Members with a URL that do not show a checkpoint, the lost anchor left out.
+fn unasked(disk: &Disk<'_>, config: &Config, (identity, fold): (&Identity, &Fold)) -> Vec<NodeId> {
+    let targets = sync::targets(config, &anchor_urls(identity, fold));
+    let until = disk.host.clock().boot_ms + ASK_MS;
+    let others = fold.membership.members().filter(|(id, member)| {
+        let known = member.enrolled && member.standing.liveness.may_answer();
+        known && **id != identity.id && fold.anchor() != Some(*id)
+    });
+    let servers: Vec<(&NodeId, Server<'_>)> = others
+        .filter_map(|(id, member)| Some((id, member.urls.first()?)))
+        .filter_map(|(id, url)| Some((id, Server::named(disk.host, url).ok()?)))
+        .map(|(id, server)| (id, server.only(targets).until(until)))
+        .collect();
+    let calls: Vec<Call> =
+        servers.iter().map(|(_, server)| server.call("/checkpoint", NOTE_BYTES_MAX)).collect();
+    let answers = disk.host.dial(&calls, until);
+    let silent = servers.into_iter().zip(answers).filter(|(_, answer)| answer.is_err());
+    silent.map(|((id, _), _)| id.clone()).collect()
 }
 
 /// Syncs from everybody there is, and asks the witnesses what they saw.

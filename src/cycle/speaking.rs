@@ -2,7 +2,7 @@
 
 use super::admission::{self, Accepted};
 use super::branching;
-use super::delivering::{Letter, Undelivered, accepted, post};
+use super::delivering::{self, Letter, Undelivered, accepted, post};
 use super::founding::{hex_chance, make_key};
 use super::rounds::{PATIENCE, take_lock};
 use super::sync;
@@ -59,7 +59,7 @@ pub enum Word {
 pub enum Said {
     /// It is in the journal.
     Accepted(Accepted),
-    /// No anchor answered: it waits in the branch.
+    /// No anchor answered, or it takes no words now: it waits in the branch.
     Kept {
         /// Lines in `branch.ndjson` now; it is the last.
         line: usize,
@@ -68,7 +68,7 @@ pub enum Said {
     },
 }
 
-/// Signs and delivers one word. With no anchor there it is kept in the branch, but for a change of
+/// Signs and delivers one word. With no anchor that takes it, it is kept in the branch, but for a change of
 /// keys: in which order two keys held, only the anchor can say.
 pub fn say(host: &dyn Host, config: &Config, word: &Word) -> Result<Said, Failure> {
     let disk = Disk { host, layout: &config.layout };
@@ -101,11 +101,15 @@ pub fn say(host: &dyn Host, config: &Config, word: &Word) -> Result<Said, Failur
     let unsaid = || Identity { incarnation: identity.incarnation, ..before.clone() }.store(&disk);
     let accepted = match deliver(host, config, &identity, (kind, &envelope)) {
         Ok(accepted) => accepted,
-        Err(Undelivered::Away(why)) if branching::may_wait(kind) => {
+        // An anchor that takes no words now, such as one that has just taken over, is as good as away.
+        Err(
+            undelivered @ (Undelivered::Away(_) | Undelivered::Refused(delivering::NOT_NOW, _)),
+        ) if branching::may_wait(kind) => {
+            let why = Failure::from(undelivered).message;
             let kept = branching::keep(&disk, config, (kind, &envelope));
             let line = kept.map_err(|failure| unsaid().err().unwrap_or(failure));
             let told = |failure: Failure| Failure {
-                message: format!("no anchor answered: {why}; nor can it wait: {}", failure.message),
+                message: format!("{why}; nor can it wait: {}", failure.message),
                 ..failure
             };
             return Ok(Said::Kept { line: line.map_err(told)?, why });
@@ -262,7 +266,7 @@ fn rotate(
     identity: &Identity,
     (claims, mode): (&Claims, &str),
 ) -> Result<Record, Failure> {
-    if !Branch::load(disk)?.is_empty() {
+    if Branch::load(disk)?.speaks_for(&identity.id) {
         return Err(Failure::failed("lines wait in branch.ndjson that the key in use has signed")
             .hint("run: crowny-fed merge, then change the key"));
     }

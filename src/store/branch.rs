@@ -61,6 +61,13 @@ impl Branch {
         self.damaged.then(|| failure.hint("take that line out of the file, or move the file aside"))
     }
 
+    /// Whether words of `node` wait here.
+    pub fn speaks_for(&self, node: &NodeId) -> bool {
+        self.lines().any(|twig| {
+            Merged::of(twig.line.clone()).is_some_and(|merged| merged.node() == Some(node))
+        })
+    }
+
     /// Whether a registration of `node` waits here that says more than this.
     pub fn registers(&self, node: &NodeId, above: Incarnation) -> bool {
         self.lines().any(|twig| match Record::of(&twig.line) {

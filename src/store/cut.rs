@@ -9,7 +9,9 @@ use super::branch::Branch;
 use super::disk::Disk;
 use crate::error::Failure;
 use crate::host::{Keep, Readers, Span};
+use crate::journal::branch::{self, Run};
 use crate::journal::floor::Floor;
+use crate::journal::record::Record;
 use serde::{Deserialize, Serialize};
 
 /// How much of the journal stays.
@@ -22,9 +24,17 @@ pub struct Cut {
     pub bytes: u64,
 }
 
-/// Keeps what lies beyond and cuts it off; the append lock is held. Returns where the lines are
-/// kept.
-pub fn begin(disk: &Disk<'_>, cut: &Cut) -> Result<String, Failure> {
+/// What was cut off.
+#[derive(Clone, Debug)]
+pub struct Kept {
+    /// Where the lines are.
+    pub path: String,
+    /// What an operator had done in them, and nobody can merge.
+    pub operators: Vec<String>,
+}
+
+/// Keeps what lies beyond and cuts it off; the append lock is held.
+pub fn begin(disk: &Disk<'_>, cut: &Cut) -> Result<Kept, Failure> {
     let journal = disk.layout.journal();
     let tail = disk.read_span(&journal, Span { from: cut.bytes, most: u64::MAX })?;
     let stamp = disk.host.clock().wall_ms;
@@ -41,7 +51,24 @@ pub fn begin(disk: &Disk<'_>, cut: &Cut) -> Result<String, Failure> {
     let intent = serde_json::to_vec(cut).expect("two numbers have a JSON form");
     disk.put(&disk.layout.cut(), &intent, how)?;
     finish(disk)?;
-    Ok(kept.display().to_string())
+    Ok(Kept { path: kept.display().to_string(), operators: operators(&tail) })
+}
+
+/// The operator's own acts among these lines.
+fn operators(tail: &[u8]) -> Vec<String> {
+    let (runs, _) = branch::parse(tail);
+    let lines = runs.iter().flat_map(Run::lines);
+    lines.filter_map(|twig| operators_act(&Record::of(&twig.line))).collect()
+}
+
+fn operators_act(record: &Record) -> Option<String> {
+    match record {
+        Record::Enroll(enroll) => Some(format!("invite {}", enroll.node)),
+        Record::Grant(grant) if grant.on => Some(format!("grant {} {}", grant.service, grant.node)),
+        Record::Grant(grant) => Some(format!("grant --off {} {}", grant.service, grant.node)),
+        Record::Revoke(revoke) => Some(format!("revoke {}", revoke.node)),
+        _ => None,
+    }
 }
 
 fn note_of_floor(disk: &Disk<'_>) -> Result<Option<String>, Failure> {

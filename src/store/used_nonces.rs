@@ -33,7 +33,7 @@ impl UsedNonces {
     pub fn load(disk: &Disk<'_>, now_s: u64) -> Result<UsedNonces, Failure> {
         let path = disk.layout.used_nonces();
         let Some(bytes) = disk.read(&path)? else {
-            let begun = UsedNonces { since_s: now_s, pruned_s: 0, seen: Vec::new(), bytes: 0 };
+            let mut begun = UsedNonces { since_s: now_s, pruned_s: 0, seen: Vec::new(), bytes: 0 };
             begun.rewrite(disk)?;
             return Ok(begun);
         };
@@ -125,10 +125,13 @@ impl UsedNonces {
         Ok(())
     }
 
-    fn rewrite(&self, disk: &Disk<'_>) -> Result<(), Failure> {
+    fn rewrite(&mut self, disk: &Disk<'_>) -> Result<(), Failure> {
         let mut text = format!("{MAGIC} since={} pruned={}\n", self.since_s, self.pruned_s);
         self.seen.iter().for_each(|entry| text.push_str(&render_entry(entry)));
-        disk.put(&disk.layout.used_nonces(), text.as_bytes(), (Keep::Durable, Readers::Owner))
+        disk.put(&disk.layout.used_nonces(), text.as_bytes(), (Keep::Durable, Readers::Owner))?;
+        // Where the next entry goes: one that is added to a file begun just now must not hit its head.
+        self.bytes = text.len();
+        Ok(())
     }
 
     /// Only whole lines are read: a torn one may end inside a letter.

@@ -126,3 +126,28 @@ fn what_a_member_says_in_isolation_counts_for_the_others_at_once() {
         assert_eq!(node.lines(), fed.anchor.lines());
     }
 }
+
+/// Who says something and goes, or whose disk dies, is heard all the same: the others keep it.
+#[test]
+fn a_word_outlives_who_said_it() {
+    let (mut fed, [mut n1, n2, n3]) = without_anchor();
+    n1.fed(&["drain"]).expect(0);
+    n2.fed(&["tick"]).expect(0);
+    n1.stop();
+    n2.fed(&["tick"]).expect(0);
+    let told = row(&n2, "n1").unwrap();
+    assert!(told.ends_with("|drain|provisional"), "{told}");
+    // Who has not heard it from its author hears it from whoever keeps it.
+    n3.fed(&["tick"]).expect(0);
+    assert!(row(&n3, "n1").unwrap().contains("|drain|"), "{:?}", n3.map());
+    assert_eq!(n2.text("branch.ndjson"), n1.text("branch.ndjson"));
+    fs::remove_dir_all(&n1.dir).unwrap();
+
+    fed.anchor.serve();
+    n2.fed(&["tick"]).expect(0);
+    n2.fed(&["tick"]).expect(0);
+    assert!(!n2.file("branch.ndjson").exists(), "the journal holds it");
+    assert!(fed.anchor.good(&["log"]).contains("n1: drains, from a branch"));
+    n3.fed(&["tick"]).expect(0);
+    assert!(!n3.file("branch.ndjson").exists());
+}

@@ -99,7 +99,7 @@ fn a_refused_line_waits_for_a_person() {
     gw2.good(&["drain"]);
     let (good, stranger) = (gw2.text("branch.ndjson"), SigningKey::from_bytes(&[9; 32]));
     let mut writer = Writer::after(&gw2);
-    writer.say(("drain", &drain("gw3", 9, true)), ("gw3", &stranger));
+    writer.say(("drain", &drain("gw2", 9, true)), ("gw2", &stranger));
     let bad = String::from_utf8(writer.bytes).unwrap();
     fs::write(gw2.file("branch.ndjson"), format!("{bad}{good}")).unwrap();
     federation.anchor.serve();

@@ -10,7 +10,7 @@ fn hand_over(fed_: &Federation, next: &Node) -> Ran {
 }
 
 /// The file as it reads when its wait is over.
-pub fn ten_minutes_pass(anchor: &Node) {
+fn ten_minutes_pass(anchor: &Node) {
     std::fs::write(anchor.file("used-nonces.log"), "# crowny-fed nonces since=1 pruned=1\n")
         .unwrap();
 }
@@ -39,11 +39,15 @@ fn the_anchor_hands_over_and_everybody_follows() {
     fed.anchor.is_a_copy_of(&n1);
     n2.good(&["tick"]);
     n2.is_a_copy_of(&n1);
-    // What the anchor before answered may be repeated for a while.
-    n2.fed(&["drain"]).expect(1).saying(&["signed writes wait"]);
+    // What the anchor before answered could be repeated for a while: a word is kept and merged.
+    let kept = n2.good(&["drain"]);
+    assert!(kept.contains("signed writes wait") && kept.contains("branch.ndjson"), "{kept}");
+    n2.good(&["tick"]);
+    assert_eq!(n1.size(), line + 4, "a merge, and the word");
+    assert!(!n2.file("branch.ndjson").exists());
     ten_minutes_pass(&n1);
-    n2.good(&["drain"]);
-    assert_eq!(n1.size(), line + 3, "words go to the new anchor");
+    n2.good(&["drain", "--off"]);
+    assert_eq!(n1.size(), line + 5, "words go to the new anchor");
     n2.good(&["tick"]);
     assert_eq!(n2.map(), n1.map());
     fed.anchor.stop();
@@ -107,4 +111,25 @@ fn an_offer_is_worth_nothing_elsewhere_later_or_changed() {
     assert_eq!(fed_.anchor.size(), size, "nothing was written");
     fed_.anchor.good(&["rotate-key", "--log"]);
     take(&offer).expect(3).saying(&["epoch 1, expected 2"]);
+}
+
+/// From that line on nobody else writes, so whoever takes over has to be there.
+#[test]
+fn nobody_hands_over_to_who_is_not_there() {
+    let mut fed_ = Federation::found();
+    let (mut n1, mut n2) = (fed_.join("n1"), fed_.join("n2"));
+    fed_.anchor.serve();
+    n1.good(&["tick"]);
+    let offer = n1.good(&["handover", "--offer"]);
+    let take = |text: &str| Ran::of(fed(&fed_.anchor.dir, &["handover", "-"]), text);
+    let size = fed_.anchor.size();
+    take(&offer).expect(3).saying(&["n1", "does not answer", "serve"]);
+    n2.serve();
+    n2.good(&["tick"]);
+    let gone = n2.good(&["handover", "--offer"]);
+    n2.good(&["leave"]);
+    take(&gone).expect(3).saying(&["'n2' is left"]);
+    assert_eq!(fed_.anchor.size(), size + 1, "but for the goodbye nothing was written");
+    n1.serve();
+    take(&offer).expect(0);
 }

@@ -125,7 +125,12 @@ pub fn adopt(
 /// from them. What members signed among them is merged again by whoever holds it.
 fn cut_at(disk: &Disk<'_>, identity: &Identity, line: u64) -> Result<String, Failure> {
     let stays = scan::prefix(disk, &identity.origin, line)?;
-    locked(disk, || cut::begin(disk, &Cut { size: stays.tip.size, bytes: stays.bytes }))
+    let kept =
+        locked(disk, || cut::begin(disk, &Cut { size: stays.tip.size, bytes: stays.bytes }))?;
+    Ok(match kept.operators.is_empty() {
+        true => kept.path,
+        false => format!("{}; to be done again: {}", kept.path, kept.operators.join(", ")),
+    })
 }
 
 impl<'a> Adoption<'a> {
