@@ -87,14 +87,14 @@ pub struct Drain {
     pub for_: Option<String>,
 }
 
-/// `handover`.
+/// `handover`: on the node that takes over `handover --offer`, on the anchor `handover -`.
 #[derive(Args, Debug)]
 pub struct Handover {
     /// On the node that is to take over: print the offer, one line, nothing secret.
     #[arg(long, conflicts_with = "taken")]
     pub offer: bool,
-    /// The offer, or - for standard input.
-    #[arg(value_name = "-", required_unless_present = "offer")]
+    /// On the anchor: the offer, or - for standard input.
+    #[arg(value_name = "OFFER|-", required_unless_present = "offer")]
     pub taken: Option<String>,
 }
 

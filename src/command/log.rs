@@ -65,7 +65,10 @@ fn said(record: Record) -> String {
             format!("{}: {}", drain.node, if drain.on { "drains" } else { "drains no more" })
         }
         Record::Rotate(rotate) => format!("{}: another {} key", rotate.node, rotate.alg),
-        Record::Anchor(anchor) => format!("log key of epoch {}: {}", anchor.epoch, anchor.vkey),
+        Record::Anchor(anchor) => {
+            let who = anchor.anchor.as_ref().map(|node| format!("{node} serialises, "));
+            format!("{}log key of epoch {}: {}", who.unwrap_or_default(), anchor.epoch, anchor.vkey)
+        }
         Record::Grant(grant) => {
             let what = if grant.on { "granted to" } else { "no more granted to" };
             format!("{} {what} {}", grant.service, grant.node)

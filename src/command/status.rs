@@ -10,10 +10,12 @@ use crate::cycle::peers;
 use crate::error::Failure;
 use crate::http::router::peer_json;
 use crate::protocol::member::NodeId;
+use crate::protocol::membership::Member;
 use crate::protocol::memory::{Memory, Suspicion};
 use crate::protocol::subject::Subject;
 use crate::protocol::suspicion;
 use crate::protocol::verdict::needed;
+use crate::store::accepted_clock::AcceptedClock;
 use crate::store::disk::Disk;
 use crate::store::identity::Identity;
 use crate::store::view::View;
@@ -99,7 +101,8 @@ fn troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
         troubles.extend(memory.provisional.doubted.iter().map(|id| {
             format!("provisional: {id} is doubted, with no anchor to judge; its rows are marked")
         }));
-        troubles.extend(memory.reach.unreachable.iter().map(|id| {
+        let alone = memory.reach.unreachable.difference(&memory.provisional.dead);
+        troubles.extend(alone.map(|id| {
             format!("unreachable-here: {id} does not answer this node and is left out of its map")
         }));
     }
@@ -129,11 +132,13 @@ fn suspects(context: &Context, facts: &Facts<'_>) -> Vec<String> {
     let told = |(subject, open): (&Subject, &Suspicion)| {
         let needed = needed(&context.config.profile, members, (memory, open));
         let accusers: Vec<&str> = open.accusers.iter().map(NodeId::as_str).collect();
+        let by = match accusers.is_empty() {
+            true => String::new(),
+            false => format!(", missed by {}", accusers.join(" ")),
+        };
         format!(
-            "{subject} is suspect for {} of {needed} ticks, missed by {}; crowny-fed why {} tells more",
-            open.ticks,
-            accusers.join(" "),
-            subject.node
+            "{subject} is suspect for {} of {needed} ticks{by}; crowny-fed why {} tells more",
+            open.ticks, subject.node
         )
     };
     let mut told: Vec<String> = memory.suspects.iter().map(told).collect();
@@ -165,8 +170,12 @@ fn journal_troubles(context: &Context, facts: &Facts<'_>) -> Vec<String> {
     }
     let last = view.checkpoint.size.checked_sub(1).and_then(|seq| view.line(seq).ok());
     let now_s = crate::host::Host::clock(&context.host).wall_ms.div_ceil(1_000);
-    if let Some(ahead_s) = last.map(|last| last.line.ts.saturating_sub(now_s)).filter(|s| *s > 300)
-    {
+    let accepted = AcceptedClock::load(&disk).ok().flatten();
+    let counts = |last_s: &u64| {
+        let accepted = accepted.is_some_and(|accepted| accepted.rules(*last_s, now_s));
+        view.identity.is_anchor() && !accepted && last_s.saturating_sub(now_s) > 300
+    };
+    if let Some(ahead_s) = last.map(|last| last.line.ts).filter(counts).map(|ts| ts - now_s) {
         troubles.push(format!(
             "the clock is {ahead_s} s behind the journal's last line: signed writes wait; crowny-fed doctor says more, if it is right: crowny-fed doctor --accept-clock"
         ));
@@ -227,7 +236,7 @@ fn members(facts: &Facts<'_>) -> Vec<Value> {
     let Some(view) = &facts.view else {
         return Vec::new();
     };
-    let member = |(id, member): (&NodeId, &crate::protocol::membership::Member)| {
+    let member = |(id, member): (&NodeId, &Member)| {
         json!({
             "node": id,
             "liveness": member.standing.liveness,
@@ -270,11 +279,18 @@ fn summary(context: &Context, facts: &Facts<'_>, view: &View<'_>) -> String {
         Some(ms) => format!("a death is declared after at most {} s", ms.div_ceil(1_000)),
         None => "ticks are started by hand".to_owned(),
     };
+    let log = view.fold.log.as_ref().map_or(0, |log| log.epoch);
+    let anchor = match view.fold.anchor() {
+        Some(anchor) if *anchor == view.identity.id => "the anchor".to_owned(),
+        Some(anchor) => format!("following {anchor}"),
+        None => "following nobody yet".to_owned(),
+    };
     format!(
-        "{}  {} lines  root {}\ntick {tick} at {last}; suspicion lasts {} ticks, {detection}\n\n",
+        "{}  {} lines  root {}\nthis is {}, {anchor} in epoch {log}\ntick {tick} at {last}; suspicion lasts {} ticks, {detection}\n\n",
         view.checkpoint.origin,
         view.checkpoint.size,
         view.checkpoint.root,
+        view.identity.id,
         suspicion::ticks_max(profile, present),
     )
 }
@@ -286,7 +302,7 @@ fn member_table(context: &Context, facts: &Facts<'_>, view: &View<'_>) -> String
             member.offers().iter().map(|offer| offer.name.to_string()).collect();
         vec![
             id.to_string(),
-            member.standing.liveness.word().to_owned(),
+            liveness(facts, id, member),
             member.standing.incarnation.value().to_string(),
             waited.map_or("-".to_owned(), |ticks| ticks.to_string()),
             if member.enrolled { "key" } else { "roster" }.to_owned(),
@@ -298,6 +314,15 @@ fn member_table(context: &Context, facts: &Facts<'_>, view: &View<'_>) -> String
         Lang::Ko => ["노드", "생사", "화신", "의심 틱", "근거", "서비스"],
     };
     print::table(&head, rows.collect()) + "\n"
+}
+
+/// What the journal says, and where our own map does otherwise.
+fn liveness(facts: &Facts<'_>, id: &NodeId, member: &Member) -> String {
+    let word = member.standing.liveness.word();
+    let out = facts.memory.as_ref().is_some_and(|memory| {
+        memory.reach.unreachable.contains(id) || memory.provisional.dead.contains(id)
+    });
+    if out { format!("{word}, not in this map") } else { word.to_owned() }
 }
 
 fn peer_table(context: &Context, peers: &[PeerStatus]) -> String {

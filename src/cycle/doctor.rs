@@ -8,6 +8,7 @@ pub mod clock;
 mod disk;
 
 use super::against;
+use super::crossing::{self, is_of_origin};
 use super::fork;
 use super::looking;
 use super::server::{ASK_MS, Server};
@@ -90,15 +91,31 @@ fn shown(
 ) -> Shown {
     let fault = answer.as_ref().err().map(|fault| format!("{}: {fault}", server.url));
     let bytes = server.whole("/checkpoint", answer).ok();
+    // The search for a fork takes more questions than the first look has time for.
+    let patient = server.clone().until(disk.host.clock().boot_ms + ASK_MS);
     let seen = bytes.zip(identity.verifier().ok()).and_then(|(bytes, vkey)| {
-        let (theirs, _) = against::opened(fold, &vkey, &bytes).ok()?;
-        // The search for a fork takes more questions than the first look has time for.
-        let patient = server.clone().until(disk.host.clock().boot_ms + ASK_MS);
+        let Ok((theirs, _)) = against::opened(fold, &vkey, &bytes) else {
+            return later(disk, identity, (&patient, &bytes));
+        };
         let relation = ours.map(|ours| relation(disk, ours, (&patient, &theirs)));
         let relation = relation.and_then(Result::ok).unwrap_or(Relation::Unproven);
         Some(Seen { who: server.url.clone(), size: theirs.size, relation })
     });
     Shown { seen, fault }
+}
+
+/// A checkpoint by a log key that we do not know, where it is of a later epoch.
+fn later(
+    disk: &Disk<'_>,
+    identity: &Identity,
+    (server, bytes): (&Server<'_>, &[u8]),
+) -> Option<Seen> {
+    if !is_of_origin(bytes, &identity.origin) {
+        return None;
+    }
+    let crossing = crossing::shown_by(disk, identity, server).ok()??;
+    let relation = Relation::Later { anchor: crossing.succession.anchor, epoch: crossing.epoch };
+    Some(Seen { who: server.url.clone(), size: crossing.succession.line + 1, relation })
 }
 
 /// What `theirs`, which `server` shows, is beside ours; keeps nothing.

@@ -104,6 +104,11 @@ fn history(facts: &Facts, shown: &Shown) -> Option<Finding> {
             "this folder is an older copy of itself, as from a backup; nothing is signed until it has the rest".to_owned(),
             facts.command("doctor --adopt"),
         ),
+        Relation::Later { anchor, epoch } if facts.anchor => integrity(
+            format!("superseded: {who} shows that {anchor} serialises in epoch {epoch}"),
+            "an operator handed over or recovered while this copy was away; it signs nothing more".to_owned(),
+            facts.command("tick"),
+        ),
         Relation::Other { line } => {
             let at = line.map_or_else(String::new, |line| format!(" from line {line} on"));
             integrity(

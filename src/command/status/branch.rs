@@ -62,7 +62,7 @@ pub(super) fn troubles(context: &Context, view: Option<&View<'_>>, refused: bool
         }
         for service in member.withheld() {
             troubles.push(format!(
-                "{id} offers {} without a right to the name, so it is not routed: crowny-fed grant {} {id}",
+                "{id} offers {} without a right to the name, so it is not routed: crowny-fed grant {} {id}, and crowny-fed register there",
                 service.name, service.name
             ));
         }

@@ -326,7 +326,10 @@ impl<'a> Adoption<'a> {
         if let Some(aside) = settled {
             told.push_str(&format!("; evidence set aside in {aside}"));
         }
-        Ok(told + &format!("; signed writes wait {WAIT_S} s from now"))
+        if identity.is_anchor() {
+            told.push_str(&format!("; signed writes wait {WAIT_S} s from now"));
+        }
+        Ok(told)
     }
 }
 

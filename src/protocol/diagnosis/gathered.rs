@@ -1,6 +1,7 @@
 //! The facts that findings are made of, as plain values.
 
 use super::{Finding, Weight};
+use crate::protocol::member::NodeId;
 
 /// Everything that was looked at.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,6 +89,13 @@ pub enum Relation {
     Other {
         /// The first line that differs.
         line: Option<u64>,
+    },
+    /// A later epoch, in which this member serialises; proven.
+    Later {
+        /// Who.
+        anchor: NodeId,
+        /// Its number.
+        epoch: u64,
     },
     /// More lines, and nothing shows what they are.
     Unproven,
