@@ -5,7 +5,7 @@ use super::{Ending, print};
 use crate::cli::Log;
 use crate::cycle::publish::rfc3339;
 use crate::error::{Failure, Kind};
-use crate::journal::record::Record;
+use crate::journal::record::{Anchor, Record};
 use crate::protocol::member::NodeId;
 use crate::store::view::{Placed, View};
 use serde_json::json;
@@ -65,10 +65,7 @@ fn said(record: Record) -> String {
             format!("{}: {}", drain.node, if drain.on { "drains" } else { "drains no more" })
         }
         Record::Rotate(rotate) => format!("{}: another {} key", rotate.node, rotate.alg),
-        Record::Anchor(anchor) => {
-            let who = anchor.anchor.as_ref().map(|node| format!("{node} serialises, "));
-            format!("{}log key of epoch {}: {}", who.unwrap_or_default(), anchor.epoch, anchor.vkey)
-        }
+        Record::Anchor(anchor) => epoch(&anchor),
         Record::Grant(grant) => {
             let what = if grant.on { "granted to" } else { "no more granted to" };
             format!("{} {what} {}", grant.service, grant.node)
@@ -119,4 +116,9 @@ fn said(record: Record) -> String {
         Record::Merged(merged) => format!("{}, from a branch", said(merged.said)),
         Record::Unknown => "not understood by this version".to_owned(),
     }
+}
+
+fn epoch(anchor: &Anchor) -> String {
+    let who = anchor.anchor.as_ref().map(|node| format!("{node} serialises, "));
+    format!("{}log key of epoch {}: {}", who.unwrap_or_default(), anchor.epoch, anchor.vkey)
 }

@@ -42,6 +42,10 @@ fn key(context: &Context, from: &str) -> Result<SigningKey, anyhow::Error> {
     if from == "-" {
         let read = std::io::stdin().take(KEY_BYTES_MAX).read_to_string(&mut text);
         read.context("cannot read the recovery key from standard input")?;
+    } else if parse_seed(from).is_ok() {
+        return Err(Failure::new(Kind::Usage, "--key names a file, or - for standard input")
+            .hint("a key on the command line shows in ps: keep it elsewhere from now on")
+            .into());
     } else {
         let span = Span { from: 0, most: KEY_BYTES_MAX };
         let bytes = context.host.read(Path::new(from), span).map(Zeroizing::new);

@@ -8,7 +8,7 @@ pub mod clock;
 mod disk;
 
 use super::against;
-use super::crossing::{self, is_of_origin};
+use super::crossing::{self, Found, is_of_origin};
 use super::fork;
 use super::looking;
 use super::server::{ASK_MS, Server};
@@ -113,8 +113,11 @@ fn later(
     if !is_of_origin(bytes, &identity.origin) {
         return None;
     }
-    let crossing = crossing::shown_by(disk, identity, server).ok()??;
-    let relation = Relation::Later { anchor: crossing.succession.anchor, epoch: crossing.epoch };
+    let Found::Later(crossing) = crossing::shown_by(disk, identity, server).ok()? else {
+        return None;
+    };
+    let relation =
+        Relation::Later { anchor: crossing.succession.anchor.clone(), epoch: crossing.epoch };
     Some(Seen { who: server.url.clone(), size: crossing.succession.line + 1, relation })
 }
 

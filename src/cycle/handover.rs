@@ -25,6 +25,7 @@ use crate::store::disk::Disk;
 use crate::store::identity::{Identity, load_key};
 use crate::store::ledger::{Ledger, Mend};
 use crate::store::log_keys;
+use crate::store::used_nonces::UsedNonces;
 use crate::store::view::{Published, View};
 
 /// How long the node has to show that it is there, in milliseconds.
@@ -204,6 +205,8 @@ pub(super) fn finish(disk: &Disk<'_>) -> Result<bool, Failure> {
         return Ok(false);
     }
     identity.step_down(disk, &succession.urls)?;
+    // Whoever serialises again later knows nothing of what was answered meanwhile.
+    disk.remove(&disk.layout.used_nonces())?;
     Ok(true)
 }
 
@@ -230,6 +233,10 @@ pub(super) fn take_over(
         if ledger.tip().size > ledger.floor().size {
             // Lines that nobody proved: only we could.
             ledger.rewind(&identity)?;
+        }
+        // What the anchor before answered is not known here: signed writes wait.
+        if disk.length(&disk.layout.used_nonces())?.is_none() {
+            UsedNonces::begin(disk, disk.host.clock().wall_ms / 1_000, Vec::new())?;
         }
         ledger.sign_along(&key)?;
         identity.follow(disk, ledger.fold(), &ledger.floor().note)
@@ -262,4 +269,12 @@ pub(super) fn superseded(later: &Crossing) -> Failure {
         later.url, later.epoch
     ))
     .hint("the next tick fetches its journal; what members signed here since then is merged there")
+}
+
+/// Our own key named a successor in what somebody shows, and wrote on here.
+pub(super) fn parted(url: &str, line: u64) -> Failure {
+    Failure::integrity(format!(
+        "fork: {url} shows that this log's key named a successor at line {line}, but other lines were written here"
+    ))
+    .hint("an old copy of this folder wrote on: where theirs is right, crowny-fed doctor --adopt URL")
 }

@@ -6,7 +6,7 @@
 //! no obstacle, for a lone anchor has to work; and what others merely say is no reason to stop.
 
 use super::against::{self, Seen};
-use super::crossing::{self, Crossing, is_of_origin};
+use super::crossing::{self, Crossing, Found, is_of_origin};
 use super::handover;
 use super::rounds::take_lock;
 use super::server::Server;
@@ -29,6 +29,9 @@ use std::time::Duration;
 const MEMBERS_MAX: usize = 16;
 /// How long all of them have together, in milliseconds.
 const LOOK_MS: u64 = 2_000;
+
+/// Most of those who show our log under a key that we do not know that are asked for more.
+const UNKNOWN_MAX: usize = 4;
 
 /// What a look came to, where it convicts nobody.
 #[derive(Clone, Debug, Default)]
@@ -154,12 +157,12 @@ pub(super) fn weigh(
     // Read now: a line committed since they were asked must not look like one that we lost.
     let (ours, _) = Published::signed(disk)?;
     let mut look = Look { asked: shown.len(), ..Look::default() };
+    let mut unknown = Vec::new();
     for (server, answer) in shown {
         let Ok(bytes) = server.whole("/checkpoint", answer.clone()) else { continue };
         let Ok((theirs, note)) = against::opened(fold, &ours.vkey, &bytes) else {
-            // By a log key that we do not know: of a later epoch, or of nobody.
-            if look.later.is_none() && is_of_origin(&bytes, ours.vkey.name()) {
-                look.later = crossing::shown_by(disk, &ours.identity, server)?;
+            if is_of_origin(&bytes, ours.vkey.name()) {
+                unknown.push(server);
             }
             continue;
         };
@@ -169,6 +172,19 @@ pub(super) fn weigh(
             return Err(against::rolled_back(disk, &ours, &seen));
         }
         against::expect_earlier(disk, &ours, &seen)?;
+    }
+    // By a log key that we do not know: of a later epoch, or of nobody. Each has a time of its own,
+    // so that one who dawdles hides nobody.
+    for server in unknown.into_iter().take(UNKNOWN_MAX) {
+        let patient = server.clone().until(disk.host.clock().boot_ms + LOOK_MS);
+        match crossing::shown_by(disk, &ours.identity, &patient)? {
+            Found::Later(later) => {
+                look.later = Some(*later);
+                break;
+            }
+            Found::Fork(line) => return Err(handover::parted(&server.url, line)),
+            Found::Nothing => {}
+        }
     }
     Ok(look)
 }

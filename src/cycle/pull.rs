@@ -5,7 +5,7 @@
 //! goes on at its last whole line and nothing unproven is ever believed.
 
 use super::against::{self, Seen};
-use super::crossing;
+use super::crossing::{self, Found};
 use super::fork::{self, Unknown};
 use super::rounds::{PATIENCE, take_lock};
 use super::server::Server;
@@ -50,6 +50,8 @@ struct Asking {
     most: u64,
     /// Pages that broke off.
     cuts: usize,
+    /// Pages under a key that no line has named yet.
+    unproven: u64,
 }
 
 /// Lines with everything that should prove them.
@@ -95,8 +97,13 @@ impl<'a> Copy<'a> {
     /// Takes pages until the end of the checkpoint; `true` where it was reached. What a server does
     /// wrong is a warning.
     pub(super) fn pull(&mut self, server: &Server<'_>, says: Says) -> Result<bool, Failure> {
-        let mut asking =
-            Asking { carried: Vec::new(), reached: None, most: PAGE_BYTES_MAX, cuts: 0 };
+        let mut asking = Asking {
+            carried: Vec::new(),
+            reached: None,
+            most: PAGE_BYTES_MAX,
+            cuts: 0,
+            unproven: 0,
+        };
         while !server.late() {
             match self.step(server, &mut asking)? {
                 Step::Further => {}
@@ -294,10 +301,24 @@ impl<'a> Copy<'a> {
     /// A log key that we do not know signed what `server` shows, and it does not have our lines: of
     /// another federation, or of a later epoch that began before our last lines.
     fn cross_over(&mut self, server: &Server<'_>, why: &str) -> Result<bool, Failure> {
-        let Some(crossing) = crossing::shown_by(&self.disk, &self.identity, server)? else {
-            self.warn(server, &format!("does not know our lines and shows none: {why}"));
-            return Ok(false);
+        let crossing = match crossing::shown_by(&self.disk, &self.identity, server)? {
+            Found::Later(crossing) => crossing,
+            Found::Nothing => {
+                self.warn(server, &format!("does not know our lines and shows none: {why}"));
+                return Ok(false);
+            }
+            Found::Fork(line) => {
+                let told = format!(
+                    "shows that the log's key named a successor at line {line}, below our last: two histories, which only crowny-fed recover settles"
+                );
+                self.warn(server, &told);
+                return Ok(false);
+            }
         };
+        if crossing.succession.anchor != self.identity.id {
+            // Proven: whom to ask for the rest, whoever showed it.
+            self.identity.step_down(&self.disk, &crossing.succession.urls)?;
+        }
         let Copy { disk, identity, ledger, .. } = self;
         let moved = locked(disk, || {
             let moved = crossing::cut(disk, &crossing)?;
@@ -325,6 +346,11 @@ impl Asking {
     /// The page is whole, but its signature is by a key that no line up to here names.
     fn carry_on(&mut self, from: u64, reached: Prefix, why: &str) -> Step {
         let carried: usize = self.carried.iter().map(Vec::len).sum();
+        // A page that is not full is the last, and whoever dribbles lines is not waited for.
+        self.unproven += 1;
+        if (carried as u64) < self.unproven * self.most / 2 {
+            return Step::GivenUp(format!("/sync: {why}"));
+        }
         if reached.tip.size == from || reached.forged.is_some() || carried > CARRIED_BYTES_MAX {
             return Step::GivenUp(format!("/sync: {why}"));
         }

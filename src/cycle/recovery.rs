@@ -20,8 +20,10 @@ use crate::journal::note::NOTE_BYTES_MAX;
 use crate::journal::replay::Fold;
 use crate::protocol::member::NodeId;
 use crate::store::disk::Disk;
-use crate::store::identity::Identity;
+use crate::store::identity::{Identity, load_key};
 use crate::store::ledger::{Ledger, Mend};
+use crate::store::log_keys;
+use crate::store::used_nonces::UsedNonces;
 use crate::store::view::View;
 use crate::wire::call::Call;
 use ed25519_dalek::SigningKey;
@@ -76,6 +78,15 @@ pub fn recover(
     let mut identity = Identity::require(&disk)?;
     let view = View::open(disk)?;
     expect_recovery_key(&view, &asked.key)?;
+    if disk.length(&disk.layout.key("shared"))?.is_some() {
+        return Err(Failure::new(
+            Kind::No,
+            "this node signs with a key it shares with the lost anchor",
+        )
+        .hint(
+            "recover on a member with an Ed25519 key: others have to check the new anchor's words",
+        ));
+    }
     // A run that was killed after its checkpoint was published has only to be ended.
     if handover::take_over(&disk, &identity, &view.fold)? {
         return already(&view);
@@ -90,12 +101,14 @@ pub fn recover(
         false => asked.urls.clone(),
     };
     let origin = identity.origin.clone();
+    begin_anew(&disk, &identity, epoch)?;
     let (vkey, proof) = new_log_key(&disk, &origin, epoch)?;
     identity.expect_next(&disk, &vkey)?;
     let node = identity.id.clone();
-    // Whatever the lost anchor answered meanwhile is in nobody's memory here: without the file
-    // signed writes wait until no request of before can be repeated.
-    disk.remove(&disk.layout.used_nonces())?;
+    // Whatever the lost anchor answered meanwhile is in nobody's memory here: signed writes wait
+    // until no request of before can be repeated.
+    let now_s = host.clock().wall_ms / 1_000;
+    locked(&disk, || UsedNonces::begin(&disk, now_s, Vec::new()))?;
     let said = Offer {
         origin: origin.clone(),
         node: node.to_string(),
@@ -124,6 +137,24 @@ pub fn recover(
     })?;
     let shared = view.fold.keys.shared();
     Ok(Recovered { line, epoch, node, shared, unasked, warnings: synced.warnings })
+}
+
+/// A log key that was offered for this epoch before may be named by a line that others hold and that
+/// is to be no more: each recovery signs with a key of its own. One that our own unfinished line
+/// names is that line's.
+fn begin_anew(disk: &Disk<'_>, identity: &Identity, epoch: u64) -> Result<(), Failure> {
+    let name = log_keys::name(epoch);
+    if disk.length(&disk.layout.key(&name))?.is_none() {
+        return Ok(());
+    }
+    let key = load_key(disk, &name)?;
+    let vkey = VerifierKey::of(&identity.origin, &key).map(|vkey| vkey.to_string());
+    let fold = locked(disk, || Ledger::open(*disk, identity, Mend::Yes).map(|l| l.fold().clone()))?;
+    let named = fold.log.is_some_and(|log| vkey.is_ok_and(|vkey| vkey == log.vkey));
+    if named {
+        return Ok(());
+    }
+    disk.remove(&disk.layout.key(&name))
 }
 
 /// What an earlier run did, as the journal has it.
@@ -159,6 +190,17 @@ fn expect_recovery_key(view: &View<'_>, key: &SigningKey) -> Result<(), Failure>
     .hint("init wrote it to keys/recovery.key on the first anchor, to be kept offline"))
 }
 
+/// Whether the anchor that the journal names by now answers: another recovery may have come first.
+fn another_answers(disk: &Disk<'_>, identity: &Identity) -> Result<bool, Failure> {
+    let fold = View::open(*disk)?.fold;
+    let until = disk.host.clock().boot_ms + ASK_MS;
+    let answers = |url: &String| {
+        let server = Server::named(disk.host, url).map(|server| server.until(until));
+        server.is_ok_and(|server| server.fetch("/head", NOTE_BYTES_MAX).is_ok())
+    };
+    Ok(fold.anchor() != Some(&identity.id) && anchor_urls(identity, &fold).iter().any(answers))
+}
+
 /// Members with a URL that do not show a checkpoint, the lost anchor left out.
 fn unasked(disk: &Disk<'_>, config: &Config, (identity, fold): (&Identity, &Fold)) -> Vec<NodeId> {
     let targets = sync::targets(config, &anchor_urls(identity, fold));
@@ -192,7 +234,7 @@ fn ask_everybody(
     if asked.force {
         return Ok(synced);
     }
-    if synced.anchor_answered {
+    if synced.anchor_answered || another_answers(disk, identity)? {
         return Err(Failure::new(Kind::No, "an anchor answers".to_owned())
             .hint("handover moves it without a break; --force where its key is in wrong hands"));
     }

@@ -128,7 +128,11 @@ fn ask<'a>(
         let turn = usize::try_from(run.turn).unwrap_or_default() % others.len();
         others.rotate_left(turn);
     }
-    // The anchor asks no anchor, least of all itself.
+    // The anchor asks no anchor, and nobody itself, though the journal may name it by now.
+    let own = fold.membership.member(&identity.id);
+    urls.retain(|url| {
+        !own.is_some_and(|own| own.urls.iter().any(|it| it.trim_end_matches('/') == url))
+    });
     if identity.is_anchor() {
         urls.clear();
     }
@@ -219,7 +223,12 @@ fn follow_anchors(
                     &format!("has {} lines, {size} were signed: an old copy", head.size),
                 );
                 let answer = server.ask("/checkpoint", NOTE_BYTES_MAX);
-                compare(copy, server, answer)?;
+                let shown = compare(copy, server, answer)?;
+                // Fewer lines, but perhaps of an epoch that is in force instead of ours.
+                if matches!(shown, Shown::ByAnotherKey(_)) && copy.pull(server, Says::Hearsay)? {
+                    synced.from = Some(server.url.clone());
+                    return Ok(());
+                }
             }
             head => {
                 if copy.pull(server, Says::Authority)? {

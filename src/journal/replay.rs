@@ -226,12 +226,12 @@ impl Fold {
         self.keys.rotate(&rotate.node, record, now_s);
     }
 
-    /// The highest epoch wins. Where the log key before signed the change itself, it still signs
+    /// Epochs count up by one. Where the log key before signed the change itself, it still signs
     /// along for a while; where the recovery key did, it is lost or in wrong hands.
     fn follow(&mut self, anchor: Anchor, line: &Line) {
-        let recovery = self.genesis.as_ref().and_then(|genesis| kid_of(&genesis.recovery));
+        let recovery = self.recovery_kid();
         let kid = line.author.as_ref().map(|author| author.kid.clone());
-        if let Some(log) = self.log.as_mut().filter(|log| anchor.epoch > log.epoch) {
+        if let Some(log) = self.log.as_mut().filter(|log| anchor.epoch == log.epoch + 1) {
             let before = std::mem::replace(&mut log.vkey, anchor.vkey);
             let recovered = kid.is_some() && kid == recovery;
             log.before = (!recovered).then_some((before, line.ts + LOG_KEY_OVERLAP_S));
@@ -241,6 +241,11 @@ impl Fold {
                     Some(Succession { anchor: node, urls: anchor.urls, line: line.seq });
             }
         }
+    }
+
+    /// The key id of the recovery key.
+    pub fn recovery_kid(&self) -> Option<String> {
+        self.genesis.as_ref().and_then(|genesis| kid_of(&genesis.recovery))
     }
 
     /// Who serialises now.
@@ -279,6 +284,9 @@ impl Fold {
             (Record::Anchor(anchor), _) => {
                 let held = self.log.as_ref().ok_or("no genesis before it")?;
                 expect_possession(anchor)?;
+                if anchor.epoch != held.epoch + 1 {
+                    return Err(format!("epoch {}, expected {}", anchor.epoch, held.epoch + 1));
+                }
                 if anchor.anchor.is_some() && anchor.urls.is_empty() {
                     return Err("it names a node that serialises, and no URL of it".to_owned());
                 }

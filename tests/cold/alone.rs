@@ -32,7 +32,8 @@ fn an_anchor_goes_on_from_its_journal_alone_after_a_word() {
     assert_eq!(anchor.lines(), lines);
     anchor.heals();
     anchor.doctor(3, &["signed writes wait"]);
-    fed.others[0].fed(&["register"]).expect(1).saying(&["503"]);
+    fed.others[0].fed(&["register"]).kept(&["503"]);
+    fed.others[0].good(&["merge"]);
     anchor.wait_is_over();
     fed.others[0].fed(&["drain"]).expect(0);
     for node in &fed.others {

@@ -9,5 +9,6 @@ mod handover;
 #[path = "../sync/harness.rs"]
 mod harness;
 mod recover;
+mod rivals;
 #[path = "../sync/stand_in.rs"]
 mod stand_in;

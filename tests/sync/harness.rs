@@ -80,6 +80,16 @@ impl Ran {
         self
     }
 
+    /// A word that the anchor does not take now: told why, and kept.
+    #[track_caller]
+    pub fn kept(self, words: &[&str]) -> Ran {
+        let ran = self.expect(0);
+        for word in words.iter().chain(&["branch.ndjson"]) {
+            assert!(ran.out.contains(word), "'{word}' is not in {ran:#?}");
+        }
+        ran
+    }
+
     /// It ended well, and had nothing to say on standard error.
     #[track_caller]
     pub fn quiet(self) -> Ran {

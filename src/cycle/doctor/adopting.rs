@@ -114,6 +114,12 @@ pub fn adopt(
     }
     adoption.refuse_others()?;
     let before = adoption.copy.ledger.tip().size;
+    // What was answered without a line is not known any more. Before anything is fetched: a run that
+    // is cut off after it would find nothing left to adopt.
+    if identity.is_anchor() {
+        let now_s = host.clock().wall_ms / 1_000;
+        locked(&disk, || UsedNonces::begin(&disk, now_s, Vec::new()))?;
+    }
     let given = adoption.fetch()?;
     let told = adoption.go_on((before, given))?;
     Ok(kept
@@ -302,9 +308,6 @@ impl<'a> Adoption<'a> {
         let Copy { identity, ledger, .. } = &mut self.copy;
         let now_s = disk.host.clock().wall_ms / 1_000;
         let settled = locked(&disk, || {
-            // What was answered without a line is not known any more. First of all, for the last
-            // step lets requests in.
-            UsedNonces::begin(&disk, now_s, Vec::new())?;
             if ledger.floor().size < ledger.tip().size {
                 let keys = log_keys::signing(&disk, identity, ledger.fold(), now_s)?;
                 ledger.publish_by(&keys, witnesses::release(config))?;
