@@ -33,7 +33,7 @@ pub const TICK: Verb = Verb {
 pub const REGISTER: Verb = Verb { again: registers, ..word("register", register) };
 
 /// Every run that writes: the verbs, the requests an anchor answers, and what only some runs do.
-pub const VERBS: [Verb; 28] = [
+pub static VERBS: [Verb; 28] = [
     TICK,
     REGISTER,
     Verb { name: "tick of a member", run: TICK.run, ..SYNC },
