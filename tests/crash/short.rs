@@ -85,7 +85,7 @@ fn mends(verb: &Verb, (scene, ran): (&Scene, &Ran), at: &str) {
 
 #[test]
 fn a_disk_that_is_full_at_any_page_is_an_error_and_heals() {
-    let Some(mount) = Mount::new("768k") else { return };
+    let Some(mount) = Mount::new("4m") else { return };
     if !full() {
         fills_up(&REGISTER, &mount);
         return;

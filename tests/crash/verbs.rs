@@ -63,7 +63,11 @@ pub static VERBS: [Verb; 28] = [
     HANDOVER,
     TAKE_OVER,
     RECOVER,
-    Verb { again: |scene| again(scene, snapshot), ..word("snapshot", snapshot) },
+    Verb {
+        base: without_snapshot,
+        again: |scene| again(scene, snapshot),
+        ..word("snapshot", snapshot)
+    },
     INIT,
     MENDING,
     Verb { name: "tick that fills a bundle", base: before_a_full_bundle, ..TICK },
@@ -205,6 +209,12 @@ fn revoke(scene: &Scene) -> Run {
 
 fn member() -> Scene {
     Scene::joined("ed25519")
+}
+
+fn without_snapshot() -> Scene {
+    let scene = member();
+    scene.fed.remove("snapshot.json");
+    scene
 }
 
 fn anchor() -> Scene {
