@@ -19,7 +19,7 @@ const REGISTER: Verb = Verb {
 };
 
 /// What an anchor answers.
-pub const REQUESTS: [Verb; 4] = [
+pub static REQUESTS: [Verb; 4] = [
     REGISTER,
     Verb { name: "POST /rotate", base: || asked_by_a_member("rotate"), ..REGISTER },
     Verb { name: "POST /enroll", base: || asked_by_a_stranger("ed25519"), ..REGISTER },
@@ -36,7 +36,7 @@ fn a_request_disturbed_anywhere_is_answered_and_kept_or_asked_again() {
         println!("skipped: a long form, asked for with CROWNY_FED_FULL");
         return;
     }
-    REQUESTS.into_iter().for_each(|verb| Sweep::of(verb, &WAYS));
+    REQUESTS.iter().for_each(|verb| Sweep::of(*verb, &WAYS));
 }
 
 fn request(scene: &Scene) -> Run {

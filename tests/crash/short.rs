@@ -6,6 +6,7 @@ use super::harness::{Fed, Ran, full, has, names, on_all_cores, until};
 use super::scene::Scene;
 use super::sender::Sender;
 use super::serving::{REQUESTS, asked_by_a_member};
+use super::succession::HANDOVER;
 use super::sweep::{Run, Says, Verb, heals};
 use super::trace::append;
 use super::verbs::{INIT, REGISTER, SYNC, TICK, VERBS};
@@ -30,10 +31,15 @@ fn a_limit_on_file_sizes_is_an_error_at_any_byte() {
         [TICK, REGISTER].iter().for_each(|verb| limited(verb, None));
         return;
     }
-    for verb in VERBS.iter().chain(&REQUESTS) {
+    for verb in own().chain(&REQUESTS) {
         let each = [TICK.name, SYNC.name, "register on the anchor", "POST /register"];
         limited(verb, Some(if each.contains(&verb.name) { 1 } else { STEP }));
     }
+}
+
+/// The verbs whose run works in the scene's own folder; a handover writes in the anchor's.
+fn own() -> impl Iterator<Item = &'static Verb> {
+    VERBS.iter().filter(|verb| verb.name != HANDOVER.name)
 }
 
 /// Runs the verb under each limit between nothing and what its largest file needs.
@@ -79,12 +85,12 @@ fn mends(verb: &Verb, (scene, ran): (&Scene, &Ran), at: &str) {
 
 #[test]
 fn a_disk_that_is_full_at_any_page_is_an_error_and_heals() {
-    let Some(mount) = Mount::new("768k") else { return };
+    let Some(mount) = Mount::new("4m") else { return };
     if !full() {
         fills_up(&REGISTER, &mount);
         return;
     }
-    for verb in VERBS.iter().chain(&REQUESTS) {
+    for verb in own().chain(&REQUESTS) {
         fills_up(verb, &mount);
     }
 }
@@ -112,7 +118,8 @@ fn fills_up(verb: &Verb, mount: &Mount) {
         }
         places += 1;
     }
-    assert!(places > 0, "{}: the disk was never full", verb.name);
+    // A word that changes nothing of ours needs no room.
+    assert!(places > 0 || verb.name == "leave", "{}: the disk was never full", verb.name);
     println!("full disk {}: {places} places, 0 losses, 0 operator actions", verb.name);
 }
 

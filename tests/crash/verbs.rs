@@ -33,7 +33,7 @@ pub const TICK: Verb = Verb {
 pub const REGISTER: Verb = Verb { again: registers, ..word("register", register) };
 
 /// Every run that writes: the verbs, the requests an anchor answers, and what only some runs do.
-pub const VERBS: [Verb; 28] = [
+pub static VERBS: [Verb; 28] = [
     TICK,
     REGISTER,
     Verb { name: "tick of a member", run: TICK.run, ..SYNC },
@@ -63,7 +63,11 @@ pub const VERBS: [Verb; 28] = [
     HANDOVER,
     TAKE_OVER,
     RECOVER,
-    Verb { again: |scene| again(scene, snapshot), ..word("snapshot", snapshot) },
+    Verb {
+        base: without_snapshot,
+        again: |scene| again(scene, snapshot),
+        ..word("snapshot", snapshot)
+    },
     INIT,
     MENDING,
     Verb { name: "tick that fills a bundle", base: before_a_full_bundle, ..TICK },
@@ -142,7 +146,9 @@ fn every_verb_disturbed_anywhere_in_every_way_heals_by_itself() {
         return;
     }
     let only = std::env::var("CROWNY_FED_VERB").ok();
-    let wanted = |verb: &&Verb| only.as_ref().is_none_or(|name| name == verb.name);
+    let wanted = |verb: &&Verb| {
+        only.as_ref().is_none_or(|names| names.split(';').any(|name| name == verb.name))
+    };
     VERBS.iter().filter(wanted).for_each(|verb| Sweep::of(*verb, &WAYS));
 }
 
@@ -203,6 +209,12 @@ fn revoke(scene: &Scene) -> Run {
 
 fn member() -> Scene {
     Scene::joined("ed25519")
+}
+
+fn without_snapshot() -> Scene {
+    let scene = member();
+    scene.fed.remove("snapshot.json");
+    scene
 }
 
 fn anchor() -> Scene {
