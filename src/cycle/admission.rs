@@ -9,8 +9,9 @@ mod merging;
 mod rules;
 
 use clock::Times;
+pub(super) use merging::as_signed;
 pub use merging::{Brought, Fate, KIND as MERGE, merge};
-pub(super) use rules::{check_announced, refutation};
+pub(super) use rules::{check_announced, check_said, refutation};
 
 use super::handover;
 use super::looking;

@@ -4,7 +4,7 @@
 //! tick, both signed. Here the first makes a table for this node's own use, the second goes to the
 //! rules in `protocol::provisional`; nothing of either is written for anybody else.
 
-use super::admission::authenticate;
+use super::admission::{as_signed, authenticate, check_said};
 use super::observing;
 use super::server::Server;
 use super::sync::{anchor_urls, targets};
@@ -80,15 +80,14 @@ pub(super) fn gather(
     let until = until_boot_ms.min(disk.host.clock().boot_ms + config.profile.timeout_ms);
     let answers = disk.host.dial(&calls, until);
     let mut gathered = Anchorless { fold: fold.clone(), ..Anchorless::default() };
-    let said_at = (identity.origin.as_str(), disk.host.clock().wall_ms / 1_000);
     // Our own words count here as they do elsewhere, and those of others that we keep.
     let branch = Branch::load(disk).unwrap_or_default();
-    gathered.take(branch.lines().cloned(), said_at);
+    gathered.take(asking, branch.lines().cloned());
     let mut heard = Vec::new();
     for ((id, server), answer) in servers.iter().zip(answers) {
         let Some((lines, told)) = parted(server, answer) else { continue };
         let said = branch::parse(&lines).0.into_iter().flat_map(Run::into_lines);
-        heard.extend(gathered.take(said, said_at));
+        heard.extend(gathered.take(asking, said));
         let Some(observe) = observed(asking, (id, &told)) else { continue };
         if hearsay::note(memory, id, (observe.ts, observe.tick)) {
             gathered.words.insert((*id).clone(), word(&observe, &fold.membership));
@@ -122,27 +121,24 @@ fn fit<'a>(branch: &Branch, heard: &'a [Twig]) -> Vec<&'a Twig> {
 }
 
 impl Anchorless {
-    /// What a member said, each line for itself: whoever signed it speaks, whoever handed it over.
-    /// Returns those that said something new.
-    fn take(
-        &mut self,
-        said: impl Iterator<Item = Twig>,
-        (origin, now_s): (&str, u64),
-    ) -> Vec<Twig> {
+    /// What a member said, each line for itself: whoever signed it speaks, whoever handed it over,
+    /// and says nothing here that an anchor would not take. Returns those that said something new.
+    fn take(&mut self, asking: Asking<'_>, said: impl Iterator<Item = Twig>) -> Vec<Twig> {
+        let origin = asking.identity.origin.as_str();
+        let now_s = asking.disk.host.clock().wall_ms / 1_000;
         let mut new = Vec::new();
         for twig in said {
-            let Some(merged) = Merged::of(twig.line.clone()) else { continue };
+            let Ok((merged, node, _)) = as_signed(origin, &twig) else { continue };
             let known = self.fold.holds(&merged).is_some() || self.fold.outdoes(&merged);
-            if known || !is_of(&merged, origin) {
+            if known || check_said(asking.config, &self.fold, &merged.said).is_err() {
                 continue;
             }
-            let node = merged.node().cloned();
             // As the anchor will write it; the hash before it is nobody's business here.
             let tip = Tip { size: self.fold.lines, head: origin_hash(origin), ts: now_s };
             let line = Draft::from(Record::Merged(Box::new(merged))).line(&tip, now_s);
             if self.fold.check_author(&line) == Ok(true) {
                 self.fold.apply(&line);
-                self.speaking.extend(node);
+                self.speaking.insert(node);
                 new.push(twig);
             }
         }
@@ -188,17 +184,6 @@ pub(super) fn local(memory: &Memory, away: Option<&Anchorless>) -> Local {
         without: reach.unreachable.union(&provisional.dead).cloned().collect(),
         provisional: marked.chain(speaking.into_iter().flatten()).cloned().collect(),
     }
-}
-
-/// Whether it was said for this federation.
-fn is_of(merged: &Merged, origin: &str) -> bool {
-    let said = match &merged.said {
-        Record::Register(register) => &register.origin,
-        Record::Leave(leave) => &leave.origin,
-        Record::Drain(drain) => &drain.origin,
-        _ => return false,
-    };
-    said == origin
 }
 
 /// The lines and, after the blank line, the observation.

@@ -113,6 +113,18 @@ impl Member {
         self.died_at.max(doubt.map(|doubt| doubt.since))
     }
 
+    /// Where it answered, what it offered, and what was said of that.
+    fn forget_offers(&mut self) {
+        self.urls.clear();
+        self.services.clear();
+        self.withheld.clear();
+        self.names.clear();
+        self.doubted.clear();
+        self.outbound = false;
+        self.drain = None;
+        self.drain_word = Word::awaited(self.standing.incarnation);
+    }
+
     fn stand(&mut self, standing: Standing, seq: u64) {
         self.reaped = self.reaped && standing.liveness == Liveness::Dead;
         self.standing = standing;
@@ -197,7 +209,8 @@ impl Membership {
     }
 
     /// A key was enrolled for `node`. A row of the same name becomes that member; a revoked one
-    /// begins anew above its old incarnation, which only a new key may do.
+    /// begins anew above its old incarnation, which only a new key may do. Who was not routed is not
+    /// again before it registers: what it offered was another key's word.
     pub fn enrol(&mut self, node: &NodeId, seq: u64) {
         let member = self.members.entry(node.clone()).or_insert_with(|| Member::new(true, seq));
         member.last_line = seq;
@@ -207,6 +220,7 @@ impl Membership {
         if !member.standing.liveness.is_routable() {
             let incarnation = member.standing.incarnation.raised();
             member.stand(Standing { liveness: Liveness::Alive, incarnation }, seq);
+            member.forget_offers();
         }
         // What was signed before, and below where it stands, is of another time.
         member.word = Word::awaited(member.standing.incarnation);
@@ -326,6 +340,57 @@ impl Membership {
         member.last_line = seq;
         if member.standing.superseded_by(standing) {
             member.stand(standing, seq);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn registered(liveness: Liveness) -> (Membership, NodeId) {
+        let (mut membership, node) = (Membership::default(), NodeId::parse("n1").unwrap());
+        membership.enrol(&node, 0);
+        let incarnation = Incarnation::new(4).unwrap();
+        let told = Registration {
+            node: node.clone(),
+            incarnation,
+            urls: vec!["http://192.0.2.1:9160".into()],
+            services: vec![Service::parse("api=http://192.0.2.1:80").unwrap()],
+            outbound: true,
+        };
+        membership.register(told, 1);
+        let far = Word::said(Incarnation::new(1 << 40).unwrap(), Digest::LEAST);
+        membership.drain(&node, Some(Drained::Open), (far, 2));
+        let api = ServiceName::parse("api").unwrap();
+        membership.judge_service(&node, &api, (Liveness::Suspect, 3));
+        membership.judge(&node, Standing { liveness, incarnation }, 4);
+        (membership, node)
+    }
+
+    #[test]
+    fn a_new_key_routes_nothing_of_the_one_before_where_that_was_gone() {
+        for liveness in [Liveness::Dead, Liveness::Left, Liveness::Revoked] {
+            let (mut membership, node) = registered(liveness);
+            membership.enrol(&node, 5);
+            let member = membership.member(&node).unwrap();
+            assert_eq!(member.standing.liveness, Liveness::Alive, "{liveness:?}");
+            assert!(member.offers().is_empty() && member.urls.is_empty());
+            assert!(member.names.is_empty() && member.doubted.is_empty());
+            assert!(member.drain.is_none() && !member.outbound && !member.registered);
+            let next = Word::said(member.standing.incarnation, Digest::LEAST);
+            assert!(next > member.drain_word, "a drain of the new key counts");
+        }
+    }
+
+    #[test]
+    fn a_member_that_is_routed_stays_so_while_its_key_is_replaced() {
+        for liveness in [Liveness::Alive, Liveness::Suspect] {
+            let (mut membership, node) = registered(liveness);
+            membership.enrol(&node, 5);
+            let member = membership.member(&node).unwrap();
+            assert_eq!((member.offers().len(), member.urls.len()), (1, 1), "{liveness:?}");
+            assert!(member.drain.is_some() && !member.registered);
         }
     }
 }

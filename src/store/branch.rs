@@ -114,26 +114,36 @@ impl Branch {
     }
 
     /// Takes in the lines of a journal that is no more, as a run of their own: all of them, or where
-    /// there is no room for that what members said among them.
+    /// there is no room for that what members said among them, newest first. What had come out of
+    /// branches there follows as it was said, in runs of its own: the line that held it is no more.
     pub fn take_in(disk: &Disk<'_>, tail: &[u8]) -> Result<(), Failure> {
         let branch = Branch::load(disk)?;
         if let Some(damage) = branch.damage(disk) {
             return Err(damage);
         }
-        let lines: Vec<Twig> = parse(tail).0.into_iter().flat_map(Run::into_lines).collect();
-        let held: BTreeSet<Hash> = branch.lines().map(|twig| twig.leaf).collect();
-        let word = |twig: &&Twig| Merged::of(twig.line.clone()).is_some();
-        let fresh: Vec<&Twig> = lines.iter().filter(|twig| !held.contains(&twig.leaf)).collect();
-        let room = BRANCH_BYTES_MAX.saturating_sub(branch.good);
+        let mut lines: Vec<Twig> = parse(tail).0.into_iter().flat_map(Run::into_lines).collect();
+        let unwrapped: Vec<Twig> = lines.iter().filter_map(unwrapped).collect();
+        lines.extend(unwrapped);
+        let mut held: BTreeSet<Hash> = branch.lines().map(|twig| twig.leaf).collect();
+        let fresh: Vec<&Twig> = lines.iter().filter(|twig| held.insert(twig.leaf)).collect();
+        if !fresh.iter().any(|twig| is_word(twig)) {
+            return Ok(());
+        }
+        let mut room = BRANCH_BYTES_MAX.saturating_sub(branch.good);
         let all = stored(fresh.iter().copied());
         let bytes = match all.len() as u64 <= room {
             true => all,
-            false => stored(fresh.into_iter().filter(word)),
+            false => {
+                let mut fits = |twig: &&Twig| {
+                    let left = room.checked_sub(twig.raw.len() as u64 + 1);
+                    room = left.unwrap_or(room);
+                    left.is_some()
+                };
+                let newest = fresh.into_iter().rev().filter(|twig| is_word(twig));
+                let words: Vec<&Twig> = newest.filter(|twig| fits(twig)).collect();
+                stored(words.into_iter().rev())
+            }
         };
-        let words = bytes.len() as u64 <= room && lines.iter().any(|twig| word(&twig));
-        if !words {
-            return Ok(());
-        }
         let path = disk.layout.branch();
         if branch.good < branch.length {
             disk.cut(&path, branch.good)?;
@@ -157,4 +167,15 @@ impl Branch {
         let last = self.lines().last()?;
         Some(Tip { size: last.line.seq + 1, head: last.leaf, ts: last.line.ts })
     }
+}
+
+/// Whether a member says something in it that a branch may bring.
+fn is_word(twig: &Twig) -> bool {
+    Merged::of(twig.line.clone()).is_some()
+}
+
+/// The line inside a `merged` line, byte for byte as its author wrote it.
+fn unwrapped(twig: &Twig) -> Option<Twig> {
+    let Record::Merged(merged) = Record::of(&twig.line) else { return None };
+    Twig::parse(merged.line.render().as_bytes()).ok()
 }

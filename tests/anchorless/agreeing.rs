@@ -2,6 +2,9 @@
 
 use crate::federation::{Federation, Node};
 use crate::harness::get;
+use crowny_fed::auth::keys::{self, parse_seed};
+use crowny_fed::auth::pae;
+use crowny_fed::journal::line::{Author, Line};
 use serde_json::{Value, json};
 use std::fs;
 
@@ -150,4 +153,63 @@ fn a_word_outlives_who_said_it() {
     assert!(fed.anchor.good(&["log"]).contains("n1: drains, from a branch"));
     n3.fed(&["tick"]).expect(0);
     assert!(!n3.file("branch.ndjson").exists());
+}
+
+/// A registration as a holder of the node's key could sign it, in a line of a branch.
+fn registration(node: &Node, id: &str, fields: Value) -> String {
+    let lines = node.lines();
+    let lines = lines.iter().map(|raw| Line::parse(raw.as_bytes()).unwrap());
+    let of_node =
+        |line: &Line| line.kind == "register" && line.payload.contains(&format!("{id:?}"));
+    let last = lines.filter(of_node).last().unwrap();
+    let mut said: Value = serde_json::from_str(&last.payload).unwrap();
+    let fields = fields.as_object().unwrap().clone();
+    said.as_object_mut().unwrap().extend(fields);
+    let payload = said.to_string();
+    let key = parse_seed(&node.text("keys/node.key")).unwrap();
+    let author = Author {
+        sig: keys::sign(&key, &pae::encode("register", &payload)),
+        ..last.author.clone().unwrap()
+    };
+    Line { payload, author: Some(author), ..last }.render() + "\n"
+}
+
+/// The rules for what may be said hold while nobody is there to enforce them.
+#[test]
+fn what_no_anchor_would_take_counts_for_nobody() {
+    let (_fed, [_n1, n2, n3]) = without_anchor();
+    let held = row(&n2, "n3").unwrap();
+    let name = held.split('|').next().unwrap();
+    let service = |url: &str| json!([{ "name": name, "url": url, "weight": 1 }]);
+    let nonce = |n: u64| json!(format!("{n:032x}"));
+    let inside = service("http://169.254.169.254");
+    let many: Vec<Value> = (0..200)
+        .map(|n| json!({ "name": format!("s{n}"), "url": "http://192.0.2.1", "weight": 1 }))
+        .collect();
+    let long = json!({ "a": "x".repeat(5_000) });
+    for (n, bad) in [
+        json!({ "incarnation": 9, "nonce": nonce(1), "services": inside }),
+        json!({ "incarnation": 9, "nonce": nonce(2), "urls": ["http://169.254.169.254"] }),
+        json!({ "incarnation": 9, "nonce": nonce(3), "services": many }),
+        json!({ "incarnation": 9, "nonce": nonce(4), "tags": long }),
+        json!({ "incarnation": 1u64 << 40, "nonce": nonce(5) }),
+        json!({ "incarnation": 9, "nonce": "short" }),
+        json!({ "incarnation": 9, "nonce": nonce(6), "origin": "other.example/fed" }),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        fs::write(n3.file("branch.ndjson"), registration(&n3, "n3", bad)).unwrap();
+        n2.fed(&["tick"]).expect(0);
+        let told = row(&n2, "n3").unwrap();
+        assert_eq!(told.split('|').nth(2), held.split('|').nth(2), "{n}: {told}");
+        assert!(!told.contains("provisional"), "{n}: {told}");
+        assert!(!n2.file("branch.ndjson").exists(), "{n}: nobody carries it");
+    }
+    let good = json!({
+        "incarnation": 9, "nonce": nonce(7), "services": service("http://127.0.0.1:9"),
+    });
+    fs::write(n3.file("branch.ndjson"), registration(&n3, "n3", good)).unwrap();
+    n2.fed(&["tick"]).expect(0);
+    assert!(row(&n2, "n3").unwrap().contains("127.0.0.1:9|"), "{:?}", n2.map());
 }

@@ -4,7 +4,7 @@ use crate::away::three;
 use crate::branch::{Writer, body, bring, drain, fates, head, under};
 use crate::federation::{Federation, Node};
 use crate::harness::post;
-use crate::signed::{payload, register, with};
+use crate::signed::{fresh_hex, payload, register, with};
 use crowny_fed::host::dial::{Dialer, Options};
 use crowny_fed::host::real::RealHost;
 use crowny_fed::journal::line::Line;
@@ -82,6 +82,18 @@ fn a_line_of_another_place_or_kind_is_refused() {
     assert!(one("register", &inside).contains("link-local"));
     let far = register(&gw2, (1 << 33) + 5);
     assert!(one("register", &far).contains("more than"));
+    // Nor does a goodbye or a drain use up what incarnations there are.
+    assert!(one("drain", &drain("gw2", (1 << 33) + 5, true)).contains("more than"));
+    let gone = payload("gw2", json!({ "incarnation": (1u64 << 53) - 1 }));
+    assert!(one("leave", &gone).contains("more than"));
+    for (kind, said) in [("leave", &gone), ("drain", &drain("gw2", (1 << 53) - 1, true))] {
+        let body = crate::signed::sealed(&key, kind, &with(said, "nonce", json!(fresh_hex())));
+        let answer = writes_nothing(&federation, || {
+            post(federation.anchor.port, &format!("/{kind}"), &body)
+        });
+        assert_eq!(answer.status, 400, "{}", answer.text());
+        assert!(answer.text().contains("more than"), "{}", answer.text());
+    }
     let long = with(&register(&gw2, 9), "tags", json!({ "a": "x".repeat(5_000) }));
     assert!(one("register", &long).contains("limit 4096"));
     let mut unsigned = Writer::after(&gw2);

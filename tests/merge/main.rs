@@ -20,3 +20,4 @@ mod signed;
 #[allow(dead_code)] // the same
 #[path = "../members/stand_in.rs"]
 mod stand_in;
+mod taken;

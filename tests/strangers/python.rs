@@ -193,3 +193,47 @@ fn the_log_key_may_change_and_either_key_opens_it() {
         assert_eq!(ran.code, Some(0), "{ran:?}");
     }
 }
+
+/// What came out of a branch is as much its author's as what was posted.
+#[test]
+fn the_line_inside_a_merged_line_is_its_authors() {
+    if !python() {
+        return;
+    }
+    let fed = busy();
+    let lines = parsed(&fed.lines());
+    let of = |kind: &str, node: &str| {
+        let by = format!("\"node\":\"{node}\"");
+        lines.iter().position(|line| line.kind == kind && line.payload.contains(&by)).unwrap()
+    };
+    // As an anchor could append it, whatever it holds.
+    let lie = |inner: &Line, at: usize| {
+        let payload = serde_json::json!({ "line": STANDARD.encode(inner.render()) }).to_string();
+        let outer = Line { author: None, kind: "merged".to_owned(), payload, ..lines[at].clone() };
+        let mut told = lines.clone();
+        told.insert(at + 1, outer);
+        fed.signed_anew(&told);
+    };
+    let (register, leave) = (of("register", "gw2"), of("leave", "gw3"));
+    lie(&lines[register], register);
+    let good = fed.verified("lie.ndjson", "lie.txt", &fed.vkey());
+    assert!(good.out.contains(" 8 signed by their authors, 2 of"), "{good:?}");
+    lie(&lines[leave], leave);
+    let shared = fed.verified("lie.ndjson", "lie.txt", &fed.vkey());
+    assert!(shared.out.contains(" 7 signed by their authors, 3 of"), "{shared:?}");
+
+    let mut reworded = lines[register].clone();
+    reworded.payload = reworded.payload.replacen("127.0.0.1:9", "127.0.0.1:8", 1);
+    lie(&reworded, register);
+    fed.refused("lie.ndjson", "lie.txt", "the signature of gw2");
+    let unsigned = Line { author: None, ..lines[register].clone() };
+    lie(&unsigned, register);
+    fed.refused("lie.ndjson", "lie.txt", "speaks for gw2");
+    // Before its key was enrolled and after it was revoked; and what no branch may bring.
+    lie(&lines[register], of("enroll", "gw2") - 1);
+    fed.refused("lie.ndjson", "lie.txt", "speaks for gw2");
+    lie(&lines[register], of("revoke", "gw2"));
+    fed.refused("lie.ndjson", "lie.txt", "speaks for gw2");
+    lie(&lines[of("rotate", "gw2")], register);
+    fed.refused("lie.ndjson", "lie.txt", "a branch may bring a rotate");
+}

@@ -1,7 +1,7 @@
 //! `POST /merge`: a branch comes back. Its head is judged like every signed request, its lines each
 //! by itself: a bad one is told and stops none of the others.
 
-use super::rules::check_announced;
+use super::rules::check_said;
 use super::{Desk, anchor_identity, authenticate, check_nonce, unavailable};
 use crate::auth::envelope::{self, Envelope};
 use crate::auth::gate::{Refusal, SKEW_S_MAX, check_ts};
@@ -158,6 +158,39 @@ fn judge(desk: &Desk<'_>, poster: &NodeId, run: &Run) -> Judged {
 /// One line: by whom, for us, and of what a member may say. That it is old, or stale, is no reason
 /// against it: where it counts is decided by the fold, in the same way in every order.
 fn admit(desk: &Desk<'_>, poster: &NodeId, twig: &Twig) -> Result<Merged, Fate> {
+    let (merged, node, envelope) = as_signed(&desk.identity.origin, twig)?;
+    let refused = |why: String| Fate::Refused(why);
+    let fold = desk.ledger.fold();
+    let request = (twig.line.kind.as_str(), &envelope, &node);
+    let key = authenticate((&desk.disk, fold), request, desk.times.keys_s)
+        .map_err(|refusal| refused(refusal.to_string()))?;
+    let kid = twig.line.author.as_ref().map(|author| author.kid.as_str()).unwrap_or_default();
+    if key.kid != kid {
+        return Err(refused(format!("signed with key {}, not {kid}", key.kid)));
+    }
+    check_said(desk.config, fold, &merged.said).map_err(refused)?;
+    if let Some(seq) = fold.holds(&merged) {
+        return Err(Fate::Held(seq));
+    }
+    // What a member said is kept where it brings it itself. From others only what counts comes in:
+    // anybody could bring all that everybody ever said.
+    if *poster != node && fold.outdoes(&merged) {
+        let member = fold.membership.member(&node);
+        return Err(Fate::Held(member.map_or(0, |member| member.last_line)));
+    }
+    let in_time = envelope.ts.saturating_add(SKEW_S_MAX) >= desk.times.gate_s;
+    if in_time && fold.nonces.count(&node) >= PER_NODE_MAX {
+        return Err(refused(format!("too many words of {node} inside {SKEW_S_MAX} s")));
+    }
+    Ok(merged)
+}
+
+/// A line of a branch as the request that its author would have posted, well-formed and said for
+/// this federation; whether the signature holds, and what it says, is looked at next.
+pub(in crate::cycle) fn as_signed(
+    origin: &str,
+    twig: &Twig,
+) -> Result<(Merged, NodeId, Envelope), Fate> {
     let line = &twig.line;
     let Some(author) = line.author.as_ref().filter(|_| MERGED_KINDS.contains(&line.kind.as_str()))
     else {
@@ -181,45 +214,14 @@ fn admit(desk: &Desk<'_>, poster: &NodeId, twig: &Twig) -> Result<Merged, Fate> 
     let envelope = Envelope {
         mode: author.alg.clone(),
         node: node.to_string(),
-        nonce: nonce.clone(),
+        nonce,
         ts,
         payload: line.payload.clone(),
         sig: Some(author.sig.clone()),
         proof: None,
     };
-    let fold = desk.ledger.fold();
-    let key = authenticate((&desk.disk, fold), (&line.kind, &envelope, &node), desk.times.keys_s)
-        .map_err(|refusal| refused(refusal.to_string()))?;
-    if key.kid != author.kid {
-        return Err(refused(format!("signed with key {}, not {}", key.kid, author.kid)));
-    }
-    envelope.agrees(&desk.identity.origin).map_err(refused)?;
-    check_content(desk, &merged.said).map_err(refused)?;
-    if let Some(seq) = fold.holds(&merged) {
-        return Err(Fate::Held(seq));
-    }
-    // What a member said is kept where it brings it itself. From others only what counts comes in:
-    // anybody could bring all that everybody ever said.
-    if *poster != node && fold.outdoes(&merged) {
-        let member = fold.membership.member(&node);
-        return Err(Fate::Held(member.map_or(0, |member| member.last_line)));
-    }
-    let in_time = ts.saturating_add(SKEW_S_MAX) >= desk.times.gate_s;
-    if in_time && fold.nonces.count(&node) >= PER_NODE_MAX {
-        return Err(refused(format!("too many words of {node} inside {SKEW_S_MAX} s")));
-    }
-    Ok(merged)
-}
-
-/// The rules for what a line says, but for those that depend on what else was said.
-fn check_content(desk: &Desk<'_>, said: &Record) -> Result<(), String> {
-    match said {
-        Record::Register(register) => check_announced(desk.config, desk.ledger.fold(), register),
-        Record::Drain(drain) if drain.incarnation.is_none() => {
-            Err("a drain without incarnation could be an old one".to_owned())
-        }
-        _ => Ok(()),
-    }
+    envelope.agrees(origin).map_err(refused)?;
+    Ok((merged, node, envelope))
 }
 
 fn settle(desk: Desk<'_>, head: MergeHead, judged: Judged) -> Result<Brought, Refusal> {

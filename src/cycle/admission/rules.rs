@@ -10,7 +10,7 @@ use crate::journal::line::Author;
 use crate::journal::record::{Record, Register, Rotate};
 use crate::journal::replay::Fold;
 use crate::journal::statement::{INBOUND, OUTBOUND};
-use crate::protocol::member::{Liveness, NodeId};
+use crate::protocol::member::{Incarnation, Liveness, NodeId};
 use crate::protocol::membership::Drained;
 use crate::protocol::registration::{
     Admission, Reason, admit, check_jump, check_tags, check_target, well_formed,
@@ -78,10 +78,14 @@ pub(super) fn of(
                         standing.incarnation.value()
                     )))
                 }
-                _ => Ok(None),
+                _ => {
+                    check_said(desk.config, fold, record).map(|()| None).map_err(Refusal::Malformed)
+                }
             }
         }
         Record::Drain(drain) => {
+            check_step(fold, &drain.node, drain.incarnation.unwrap_or_default())
+                .map_err(Refusal::Malformed)?;
             let member = fold.membership.member(&drain.node);
             let wanted = drain.until.map_or(Drained::Open, Drained::Until);
             let wanted = drain.on.then_some(wanted);
@@ -111,6 +115,32 @@ pub(in crate::cycle) fn check_announced(
     well_formed(&register.clone().into(), loopback)?;
     let held = fold.membership.member(&register.node);
     held.map_or(Ok(()), |held| check_jump(register.incarnation, held.standing.incarnation))
+}
+
+/// The rules for what a line says, but for those that depend on what else was said.
+pub(in crate::cycle) fn check_said(
+    config: &Config,
+    fold: &Fold,
+    said: &Record,
+) -> Result<(), String> {
+    match said {
+        Record::Register(register) => check_announced(config, fold, register),
+        Record::Leave(leave) => check_step(fold, &leave.node, leave.incarnation),
+        Record::Drain(drain) => {
+            let told = drain.incarnation;
+            let told = told.ok_or("a drain without incarnation could be an old one")?;
+            check_step(fold, &drain.node, told)
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A goodbye or a drain too may use up no incarnations: it would be the last word for good.
+fn check_step(fold: &Fold, node: &NodeId, told: Incarnation) -> Result<(), String> {
+    let held = fold.membership.member(node);
+    held.map_or(Ok(()), |held| {
+        check_jump(told, held.standing.incarnation.max(held.drain_word().incarnation))
+    })
 }
 
 fn check_register(
