@@ -300,6 +300,13 @@ impl History {
         self.ends.len() - 1
     }
 
+    /// What a member signed about itself, as it stands in published lines.
+    pub fn said_by(&self, id: &NodeId) -> Vec<Line> {
+        let raw = self.ends.windows(2).map(|ends| &self.bytes[ends[0]..ends[1] - 1]);
+        let lines = raw.map(|raw| Line::parse(raw).unwrap());
+        lines.filter(|line| line.author.is_some() && Record::of(line).node() == Some(id)).collect()
+    }
+
     /// What published lines say, from `seq` on.
     pub fn records(&self, seq: usize) -> Vec<Record> {
         let lines = seq..self.size();
