@@ -43,6 +43,11 @@ pub(super) fn is_of_origin(note: &[u8], origin: &str) -> bool {
     SignedNote::parse(note).is_ok_and(|note| note.body.split('\n').next() == Some(origin))
 }
 
+/// Whether a note is a checkpoint of another federation.
+pub(super) fn is_of_another(note: &[u8], origin: &str) -> bool {
+    SignedNote::parse(note).is_ok() && !is_of_origin(note, origin)
+}
+
 /// Looks for the proof that `server` shows a later epoch than ours; `None` where it gives none.
 pub(super) fn shown_by(
     disk: &Disk<'_>,

@@ -5,7 +5,7 @@
 //! goes on at its last whole line and nothing unproven is ever believed.
 
 use super::against::{self, Seen};
-use super::crossing;
+use super::crossing::{self, is_of_another};
 use super::fork::{self, Unknown};
 use super::rounds::{PATIENCE, take_lock};
 use super::server::Server;
@@ -37,6 +37,8 @@ pub(super) struct Copy<'a> {
     pub(super) ledger: Ledger<'a>,
     pub(super) progress: &'a dyn Fn(u64, u64),
     pub(super) warnings: Vec<String>,
+    /// The server asked last showed the checkpoint of another federation.
+    pub(super) stranger: bool,
 }
 
 /// What is asked for next.
@@ -92,9 +94,16 @@ impl<'a> Copy<'a> {
         self.warnings.push(format!("{}: {what}", server.url));
     }
 
+    /// Notes that another federation answers there.
+    pub(super) fn stranger(&mut self, server: &Server<'_>, origin: &str) {
+        self.stranger = true;
+        self.warn(server, &format!("shows the log of another federation than {origin}"));
+    }
+
     /// Takes pages until the end of the checkpoint; `true` where it was reached. What a server does
     /// wrong is a warning.
     pub(super) fn pull(&mut self, server: &Server<'_>, says: Says) -> Result<bool, Failure> {
+        self.stranger = false;
         let mut asking =
             Asking { carried: Vec::new(), reached: None, most: PAGE_BYTES_MAX, cuts: 0 };
         while !server.late() {
@@ -257,6 +266,10 @@ impl<'a> Copy<'a> {
         let vkey = self.identity.verifier_of(told.checkpoint.as_bytes())?;
         let (theirs, note) = match open_checkpoint(&told.checkpoint, &vkey) {
             Ok(opened) => opened,
+            Err(_) if is_of_another(told.checkpoint.as_bytes(), vkey.name()) => {
+                self.stranger(server, vkey.name());
+                return Ok(false);
+            }
             Err(why) => return self.cross_over(server, &why.to_string()),
         };
         if self.unfinished() {

@@ -127,7 +127,7 @@ pub fn registers(host: &SimHost, incarnation: u64, anchor: &str) -> Option<u16> 
 }
 
 /// What others signed, word for word, brought as if it had been said in isolation: what the anchor
-/// makes of each word.
+/// makes of each word, or of all.
 pub fn replays(host: &SimHost, said: &[Line], anchor: &str) -> Option<String> {
     let mut tip = Tip { size: 1, head: leaf_hash(b"somewhere"), ts: 0 };
     let mut lines = String::new();
@@ -143,8 +143,10 @@ pub fn replays(host: &SimHost, said: &[Line], anchor: &str) -> Option<String> {
     let reply = send(host, ("merge", body.into_bytes()), anchor).ok()?;
     let told: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
     let fate = |fate: &Value| fate.as_object()?.keys().next().cloned();
-    let fates: Vec<String> = told["lines"].as_array()?.iter().filter_map(fate).collect();
-    Some(fates.join(", "))
+    let Some(lines) = told["lines"].as_array() else {
+        return told["message"].as_str().map(str::to_owned);
+    };
+    Some(lines.iter().filter_map(fate).collect::<Vec<_>>().join(", "))
 }
 
 /// An observation that misses `whom`, whatever is so. `health` is what it says of itself.

@@ -12,6 +12,7 @@ mod merging;
 mod properties;
 mod scenario;
 mod seeds;
+mod swapped;
 mod three;
 
 use checks::Published;

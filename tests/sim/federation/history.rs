@@ -46,14 +46,14 @@ pub struct History {
 }
 
 impl History {
-    pub fn new(seed: u64) -> History {
+    pub fn new(seed: u64, origin: &str) -> History {
         History {
             seed,
             bytes: Vec::new(),
             ends: vec![0],
             roots: vec![empty_root()],
             frontier: Frontier::new(),
-            tip: Tip::origin(super::ORIGIN),
+            tip: Tip::origin(origin),
             fold: Fold::default(),
             stands: BTreeMap::new(),
             served: vec![BTreeSet::new()],

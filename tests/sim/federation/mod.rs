@@ -31,7 +31,7 @@ pub const INTERVAL_MS: u64 = 600_000;
 /// The machine of whoever takes an address over.
 const STRANGER: &str = "a stranger's";
 
-/// The origin of every federation here.
+/// The origin of every federation that is alone in its world.
 pub const ORIGIN: &str = "sim.example/crowny";
 
 /// One member and its machine.
@@ -55,6 +55,8 @@ pub struct Federation {
     pub world: World,
     /// The anchor first.
     pub members: Vec<Member>,
+    pub origin: String,
+    net: u8,
     /// Rows of the anchor's roster, by number.
     pub rows: Vec<usize>,
     pub history: History,
@@ -67,10 +69,19 @@ pub struct Federation {
 impl Federation {
     /// An anchor alone, offering `web`. `settings` are lines of its configuration.
     pub fn found(seed: u64, settings: &str) -> Federation {
-        let world = World::new(seed);
-        let anchor = machine(&world, 1, settings);
+        Federation::beside(&World::new(seed), (seed, settings), (ORIGIN, 0))
+    }
+
+    /// The same in a world where others live, at addresses of its own: `10.NET.0.N:9160` and so on.
+    pub fn beside(
+        world: &World,
+        (seed, settings): (u64, &str),
+        (origin, net): (&str, u8),
+    ) -> Federation {
+        let world = world.clone();
+        let anchor = machine(&world, (net, 1), settings);
         let founding = Founding {
-            origin: Some(ORIGIN.to_owned()),
+            origin: Some(origin.to_owned()),
             id: anchor.id.clone(),
             urls: vec![format!("http://{}", anchor.agent)],
             services: vec![service(&anchor.gateway)],
@@ -81,8 +92,10 @@ impl Federation {
             seed,
             world,
             members: vec![anchor],
+            origin: origin.to_owned(),
+            net,
             rows: Vec::new(),
-            history: History::new(seed),
+            history: History::new(seed, origin),
             weather: Weather::default(),
             two_histories: false,
             truth: Truth::default(),
@@ -93,7 +106,7 @@ impl Federation {
 
     /// One more member: invited, joined, offering `web` too.
     pub fn join(&mut self, hmac: bool, settings: &str) -> usize {
-        let member = machine(&self.world, self.members.len() + 1, settings);
+        let member = machine(&self.world, (self.net, self.members.len() + 1), settings);
         let wanted = Wanted {
             node: member.id.clone(),
             services: vec![ServiceName::parse("web").unwrap()],
@@ -221,7 +234,7 @@ impl Federation {
     /// The two are one again: whatever all hold now is the history, looked at from its first line on.
     pub fn count_anew(&mut self) {
         self.two_histories = false;
-        self.history = History::new(self.seed);
+        self.history = History::new(self.seed, &self.origin);
         self.check();
     }
 
@@ -247,8 +260,9 @@ pub fn row_at(row: usize) -> String {
     format!("10.0.2.{row}:8000")
 }
 
-fn machine(world: &World, number: usize, settings: &str) -> Member {
-    let (agent, gateway) = (format!("10.0.0.{number}:9160"), format!("10.0.1.{number}:80"));
+fn machine(world: &World, (net, number): (u8, usize), settings: &str) -> Member {
+    let agent = format!("10.{net}.0.{number}:9160");
+    let gateway = format!("10.{net}.1.{number}:80");
     let host = world.add(&agent, config(number, settings));
     world.place(&gateway, Place::Front { machine: agent.clone(), status: 200 });
     Member {
