@@ -6,6 +6,7 @@
 mod checks;
 mod cuts;
 mod federation;
+mod growth;
 mod lies;
 mod many;
 mod merging;
