@@ -98,13 +98,20 @@ impl Envelope {
             ("mode", claims.mode == self.mode),
         ];
         match same.iter().find(|(_, same)| !same) {
-            Some(("origin", _)) => {
-                Err(format!("the payload is for another federation, this one is {origin}"))
-            }
+            Some(("origin", _)) => Err(stranger(origin)),
             Some((field, _)) => {
                 Err(format!("{field} in the payload differs from {field} beside it"))
             }
             None => Ok(()),
+        }
+    }
+
+    /// Turns away what is meant for another federation, before anything of this one is looked at.
+    pub fn expect_for(&self, origin: &str) -> Result<(), String> {
+        match serde_json::from_str::<Claims>(&self.payload) {
+            Ok(claims) if claims.origin != origin => Err(stranger(origin)),
+            // What is no payload at all is told where its signature has been checked.
+            _ => Ok(()),
         }
     }
 
@@ -125,6 +132,10 @@ impl Envelope {
         }
         body.to_string()
     }
+}
+
+fn stranger(origin: &str) -> String {
+    format!("the payload is for another federation, this one is {origin}")
 }
 
 #[cfg(test)]

@@ -209,8 +209,9 @@ pub fn submit(
     let node =
         NodeId::parse(&envelope.node).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let disk = Disk { host, layout: &config.layout };
-    // A forged request is turned away on what is published already, without holding the lock.
     let identity = anchor_identity(&disk)?;
+    envelope.expect_for(&identity.origin).map_err(Refusal::Malformed)?;
+    // A forged request is turned away on what is published already, without holding the lock.
     let published = View::open(disk).map_err(unavailable)?;
     let now_s = host.clock().wall_ms / 1_000;
     authenticate((&disk, &published.fold), (kind, &envelope, &node), now_s)?;

@@ -48,6 +48,11 @@ pub(super) fn is_of_origin(note: &[u8], origin: &str) -> bool {
     SignedNote::parse(note).is_ok_and(|note| note.body.split('\n').next() == Some(origin))
 }
 
+/// Whether a note is a checkpoint of another federation.
+pub(super) fn is_of_another(note: &[u8], origin: &str) -> bool {
+    SignedNote::parse(note).is_ok() && !is_of_origin(note, origin)
+}
+
 /// What somebody shows under a log key that we do not know.
 #[derive(Clone, Debug)]
 pub(super) enum Found {

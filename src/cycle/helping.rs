@@ -171,6 +171,7 @@ pub fn help(host: &dyn Host, config: &Config, body: &[u8]) -> Result<Helped, Ref
     let disk = Disk { host, layout: &config.layout };
     let unavailable = |failure: Failure| Refusal::Unavailable(failure.message);
     let identity = Identity::require(&disk).map_err(unavailable)?;
+    envelope.expect_for(&identity.origin).map_err(Refusal::Malformed)?;
     let view = View::open(disk).map_err(unavailable)?;
     let now_s = host.clock().wall_ms / 1_000;
     authenticate((&disk, &view.fold), (KIND, &envelope, &asker), now_s)?;

@@ -40,6 +40,7 @@ pub fn receive(host: &dyn Host, config: &Config, body: &[u8]) -> Result<u64, Ref
         NodeId::parse(&envelope.node).map_err(|error| Refusal::Malformed(error.to_string()))?;
     let disk = Disk { host, layout: &config.layout };
     let identity = anchor_identity(&disk)?;
+    envelope.expect_for(&identity.origin).map_err(Refusal::Malformed)?;
     let view = View::open(disk).map_err(unavailable)?;
     let now_s = host.clock().wall_ms / 1_000;
     authenticate((&disk, &view.fold), (KIND, &envelope, &node), now_s)?;

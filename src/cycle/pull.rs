@@ -4,8 +4,11 @@
 //! come, from whomever: the tree over it must then give the signed root, so a run that is cut off
 //! goes on at its last whole line and nothing unproven is ever believed.
 
+mod asking;
+
+use self::asking::{Asking, Step};
 use super::against::{self, Seen};
-use super::crossing::{self, Found};
+use super::crossing::{self, Found, is_of_another};
 use super::fork::{self, Unknown};
 use super::rounds::{PATIENCE, take_lock};
 use super::server::Server;
@@ -14,7 +17,7 @@ use crate::error::{Failure, Kind};
 use crate::host::{Keep, Readers};
 use crate::journal::checkpoint::open_checkpoint;
 use crate::journal::note::NOTE_BYTES_MAX;
-use crate::journal::page::{ANSWER_BYTES_MAX, End, PAGE_BYTES_MAX, PAGE_BYTES_MIN, Page};
+use crate::journal::page::{ANSWER_BYTES_MAX, End, Page};
 use crate::journal::prefix::{Forged, Prefix};
 use crate::journal::replay::LogKeys;
 use crate::store::disk::Disk;
@@ -25,10 +28,6 @@ use crate::wire::call::Extent;
 
 /// Largest `/nodes` answer read, as large as a server sends it.
 const NODES_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// Most bytes of lines that may wait for the line that names the key they are signed with.
-const CARRIED_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How often a server's pages may break off before it is given up.
-const CUTS_MAX: usize = 8;
 
 /// A copy of the journal on its way.
 pub(super) struct Copy<'a> {
@@ -37,21 +36,8 @@ pub(super) struct Copy<'a> {
     pub(super) ledger: Ledger<'a>,
     pub(super) progress: &'a dyn Fn(u64, u64),
     pub(super) warnings: Vec<String>,
-}
-
-/// What is asked for next.
-struct Asking {
-    /// Whole lines that nothing proves yet: of pages that broke off, or under the signature of a key
-    /// that only a later line names.
-    carried: Vec<Vec<u8>>,
-    /// The journal with them at its end; `None` where there are none.
-    reached: Option<Prefix>,
-    /// Bytes of lines asked for.
-    most: u64,
-    /// Pages that broke off.
-    cuts: usize,
-    /// Pages under a key that no line has named yet.
-    unproven: u64,
+    /// The server asked last showed the checkpoint of another federation.
+    pub(super) stranger: bool,
 }
 
 /// Lines with everything that should prove them.
@@ -72,17 +58,6 @@ pub(super) enum Says {
     Hearsay,
 }
 
-enum Step {
-    /// More is to come.
-    Further,
-    /// The checkpoint's end is reached.
-    Whole,
-    /// 409, with what it said.
-    Unknown(Vec<u8>),
-    /// This server is of no use now.
-    GivenUp(String),
-}
-
 impl<'a> Copy<'a> {
     /// Whether lines beyond our checkpoint wait for the rest of theirs.
     pub(super) fn unfinished(&self) -> bool {
@@ -94,16 +69,17 @@ impl<'a> Copy<'a> {
         self.warnings.push(format!("{}: {what}", server.url));
     }
 
+    /// Notes that another federation answers there.
+    pub(super) fn stranger(&mut self, server: &Server<'_>, origin: &str) {
+        self.stranger = true;
+        self.warn(server, &format!("shows the log of another federation than {origin}"));
+    }
+
     /// Takes pages until the end of the checkpoint; `true` where it was reached. What a server does
     /// wrong is a warning.
     pub(super) fn pull(&mut self, server: &Server<'_>, says: Says) -> Result<bool, Failure> {
-        let mut asking = Asking {
-            carried: Vec::new(),
-            reached: None,
-            most: PAGE_BYTES_MAX,
-            cuts: 0,
-            unproven: 0,
-        };
+        self.stranger = false;
+        let mut asking = Asking::begun();
         while !server.late() {
             match self.step(server, &mut asking)? {
                 Step::Further => {}
@@ -264,6 +240,10 @@ impl<'a> Copy<'a> {
         let vkey = self.identity.verifier_of(told.checkpoint.as_bytes())?;
         let (theirs, note) = match open_checkpoint(&told.checkpoint, &vkey) {
             Ok(opened) => opened,
+            Err(_) if is_of_another(told.checkpoint.as_bytes(), vkey.name()) => {
+                self.stranger(server, vkey.name());
+                return Ok(false);
+            }
             Err(why) => return self.cross_over(server, &why.to_string()),
         };
         if self.unfinished() {
@@ -327,35 +307,6 @@ impl<'a> Copy<'a> {
         })?;
         self.warn(server, &moved);
         Ok(true)
-    }
-}
-
-impl Asking {
-    /// A page broke off: a link that cuts long answers may carry shorter ones.
-    fn broke_off(&mut self, from: u64, reached: Prefix) -> Step {
-        self.cuts += 1;
-        let (to, least) = (reached.tip.size, self.most == PAGE_BYTES_MIN);
-        self.most = (self.most / 4).max(PAGE_BYTES_MIN);
-        self.reached = Some(reached);
-        if self.cuts > CUTS_MAX || (to == from && least) {
-            return Step::GivenUp(format!("/sync breaks off again and again after line {to}"));
-        }
-        Step::Further
-    }
-
-    /// The page is whole, but its signature is by a key that no line up to here names.
-    fn carry_on(&mut self, from: u64, reached: Prefix, why: &str) -> Step {
-        let carried: usize = self.carried.iter().map(Vec::len).sum();
-        // A page that is not full is the last, and whoever dribbles lines is not waited for.
-        self.unproven += 1;
-        if (carried as u64) < self.unproven * self.most / 2 {
-            return Step::GivenUp(format!("/sync: {why}"));
-        }
-        if reached.tip.size == from || reached.forged.is_some() || carried > CARRIED_BYTES_MAX {
-            return Step::GivenUp(format!("/sync: {why}"));
-        }
-        self.reached = Some(reached);
-        Step::Further
     }
 }
 

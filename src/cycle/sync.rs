@@ -6,7 +6,7 @@
 //! ours: whoever shows different members different histories has to fear that they talk.
 
 use super::against::{self, Seen};
-use super::crossing::is_of_origin;
+use super::crossing::{is_of_another, is_of_origin};
 use super::looking::{self, Look};
 use super::pull::{Copy, Says, locked};
 use super::server::{ASK_MS, Server};
@@ -92,7 +92,8 @@ pub fn run(disk: Disk<'_>, config: &Config, run: &Run<'_>) -> Result<Synced, Fai
     let waiting = ledger.tip().size > ledger.floor().size;
     let before = if waiting { identity.anchors.as_slice() } else { &[] };
     let asked = ask(&disk, config, (&identity, ledger.fold(), before), run);
-    let mut copy = Copy { disk, identity, ledger, progress: run.progress, warnings: Vec::new() };
+    let (progress, warnings) = (run.progress, Vec::new());
+    let mut copy = Copy { disk, identity, ledger, progress, warnings, stranger: false };
     follow_anchors(&mut copy, &asked, &mut synced)?;
     look_at_others(&mut copy, asked, (run, &mut synced))?;
     synced.size = copy.ledger.floor().size;
@@ -212,33 +213,44 @@ fn follow_anchors(
             copy.warn(server, "/head does not read: is this our anchor?");
             continue;
         };
-        synced.anchor_answered = true;
         let (held, unfinished) = (copy.ledger.floor(), copy.unfinished());
         let (size, tip) = (held.size, Some(held.head));
         match head {
-            head if head.size == size && head.head == tip && !unfinished => return Ok(()),
+            head if head.size == size && head.head == tip && !unfinished => {
+                synced.anchor_answered = true;
+                return Ok(());
+            }
             head if head.size < size => {
-                copy.warn(
-                    server,
-                    &format!("has {} lines, {size} were signed: an old copy", head.size),
-                );
+                copy.stranger = false;
                 let answer = server.ask("/checkpoint", NOTE_BYTES_MAX);
                 let shown = compare(copy, server, answer)?;
+                if !copy.stranger {
+                    let lines = head.size;
+                    copy.warn(
+                        server,
+                        &format!("has {lines} lines, {size} were signed: an old copy"),
+                    );
+                }
                 // Fewer lines, but perhaps of an epoch that is in force instead of ours.
                 if matches!(shown, Shown::ByAnotherKey(_)) && copy.pull(server, Says::Hearsay)? {
+                    synced.anchor_answered = true;
                     synced.from = Some(server.url.clone());
                     return Ok(());
                 }
             }
             head => {
                 if copy.pull(server, Says::Authority)? {
+                    synced.anchor_answered = true;
                     synced.from = Some(server.url.clone());
                     return Ok(());
                 }
                 // A number alone says nothing; one whose lines did not come is worth telling.
-                synced.claimed = synced.claimed.max(Some(head.size));
+                let claimed = Some(head.size).filter(|_| !copy.stranger);
+                synced.claimed = synced.claimed.max(claimed);
             }
         }
+        // Whoever took over the address of our anchor is none, however well it answers.
+        synced.anchor_answered |= !copy.stranger;
     }
     Ok(())
 }
@@ -311,6 +323,10 @@ fn compare(copy: &mut Copy<'_>, server: &Server<'_>, answer: Answer) -> Result<S
     let (theirs, note) = match against::opened(copy.ledger.fold(), &vkey, &shown) {
         Ok(opened) => opened,
         Err(error) => {
+            if is_of_another(&shown, vkey.name()) {
+                copy.stranger(server, vkey.name());
+                return Ok(Shown::Nothing);
+            }
             let why = format!("/checkpoint is none of {}: {error}", vkey.name());
             if is_of_origin(&shown, vkey.name()) {
                 return Ok(Shown::ByAnotherKey(why));

@@ -154,6 +154,11 @@ impl SimDisk {
         self.files.get(path).map(|file| file.cached.as_slice())
     }
 
+    /// All files as readers see them.
+    pub fn files(&self) -> impl Iterator<Item = (&Path, &[u8])> {
+        self.files.iter().map(|(path, file)| (path.as_path(), file.cached.as_slice()))
+    }
+
     /// Puts a file there, durably, as an operator would.
     pub fn put(&mut self, path: &Path, bytes: &[u8]) {
         self.files.insert(path.to_owned(), File::durable(bytes.to_vec()));

@@ -4,6 +4,9 @@ use crowny_fed::auth::envelope::Envelope;
 use crowny_fed::auth::{keys, mac, pae};
 use crowny_fed::host::Host;
 use crowny_fed::http::Response;
+use crowny_fed::journal::chain::Tip;
+use crowny_fed::journal::line::Line;
+use crowny_fed::journal::merkle::leaf_hash;
 use crowny_fed::journal::statement::{Observe, Saw, Sighting};
 use crowny_fed::protocol::address::Address;
 use crowny_fed::protocol::member::{Incarnation, NodeId};
@@ -52,6 +55,11 @@ fn refutes_for_another(mut body: Value) -> Response {
 
 /// Signs and posts, as the member that this machine is.
 pub fn post(host: &SimHost, (kind, payload): (&str, &Value), anchor: &str) -> Answer {
+    send(host, (kind, sealed(host, (kind, payload)).into_bytes()), anchor)
+}
+
+/// The envelope around what this machine's member says.
+fn sealed(host: &SimHost, (kind, payload): (&str, &Value)) -> String {
     let config = host.config();
     let disk = Disk { host, layout: &config.layout };
     let text = payload.to_string();
@@ -70,6 +78,10 @@ pub fn post(host: &SimHost, (kind, payload): (&str, &Value), anchor: &str) -> An
         sig: Some(sig),
         proof: None,
     };
+    envelope.render()
+}
+
+fn send(host: &SimHost, (kind, body): (&str, Vec<u8>), anchor: &str) -> Answer {
     let (ip, port) = anchor.split_once(':').unwrap();
     let call = Call {
         method: Method::Post,
@@ -77,7 +89,7 @@ pub fn post(host: &SimHost, (kind, payload): (&str, &Value), anchor: &str) -> An
         path: format!("/{kind}"),
         host_header: anchor.to_owned(),
         headers: Vec::new(),
-        body: envelope.render().into_bytes(),
+        body,
         timeout: Duration::from_secs(3),
         read: Read::Body { max: 65_536 },
         targets: Targets::Any,
@@ -112,6 +124,29 @@ pub fn registers(host: &SimHost, incarnation: u64, anchor: &str) -> Option<u16> 
     payload["services"] = json!(own.services);
     payload["reach"] = json!("inbound");
     post(host, ("register", &payload), anchor).ok().map(|reply| reply.status)
+}
+
+/// What others signed, word for word, brought as if it had been said in isolation: what the anchor
+/// makes of each word, or of all.
+pub fn replays(host: &SimHost, said: &[Line], anchor: &str) -> Option<String> {
+    let mut tip = Tip { size: 1, head: leaf_hash(b"somewhere"), ts: 0 };
+    let mut lines = String::new();
+    for word in said {
+        let line = Line { prev: tip.head, seq: tip.size, ..word.clone() };
+        tip = Tip { size: tip.size + 1, head: leaf_hash(line.render().as_bytes()), ts: 0 };
+        lines.push_str(&line.render());
+        lines.push('\n');
+    }
+    let mut head = claims(host)?;
+    (head["fork"], head["head"], head["count"]) = (json!(1), json!(tip.head), json!(said.len()));
+    let body = format!("{}\n{lines}", sealed(host, ("merge", &head)));
+    let reply = send(host, ("merge", body.into_bytes()), anchor).ok()?;
+    let told: Value = serde_json::from_slice(&reply.body).unwrap_or_default();
+    let fate = |fate: &Value| fate.as_object()?.keys().next().cloned();
+    let Some(lines) = told["lines"].as_array() else {
+        return told["message"].as_str().map(str::to_owned);
+    };
+    Some(lines.iter().filter_map(fate).collect::<Vec<_>>().join(", "))
 }
 
 /// An observation that misses `whom`, whatever is so. `health` is what it says of itself.

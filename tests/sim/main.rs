@@ -6,12 +6,14 @@
 mod checks;
 mod cuts;
 mod federation;
+mod growth;
 mod lies;
 mod many;
 mod merging;
 mod properties;
 mod scenario;
 mod seeds;
+mod swapped;
 mod three;
 
 use checks::Published;

@@ -157,7 +157,8 @@ impl<'a> Adoption<'a> {
             shown: false,
         }));
         claims.extend(evidence(&disk, &identity, ledger.fold())?);
-        let copy = Copy { disk, identity, ledger, progress, warnings: Vec::new() };
+        let warnings = Vec::new();
+        let copy = Copy { disk, identity, ledger, progress, warnings, stranger: false };
         let urls = anchor_urls(&copy.identity, copy.ledger.fold());
         let targets = targets(config, &urls);
         Ok(Adoption { disk, config, copy, claims, asked: (0, 0), targets })

@@ -98,7 +98,8 @@ fn arrived(answer: Result<Response, Fault>, fate: Fate, call: &Call) -> Answer {
 
 fn request(call: &Call) -> Request {
     let (path, query) = call.path.split_once('?').unwrap_or((&call.path, ""));
-    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    let given = query.split('&').filter(|pair| !pair.is_empty());
+    let pairs = given.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
     Request {
         method: match call.method {
             Asked::Get => Method::Get,

@@ -46,14 +46,14 @@ pub struct History {
 }
 
 impl History {
-    pub fn new(seed: u64) -> History {
+    pub fn new(seed: u64, origin: &str) -> History {
         History {
             seed,
             bytes: Vec::new(),
             ends: vec![0],
             roots: vec![empty_root()],
             frontier: Frontier::new(),
-            tip: Tip::origin(super::ORIGIN),
+            tip: Tip::origin(origin),
             fold: Fold::default(),
             stands: BTreeMap::new(),
             served: vec![BTreeSet::new()],
@@ -298,6 +298,13 @@ impl History {
     /// Lines published so far.
     pub fn size(&self) -> usize {
         self.ends.len() - 1
+    }
+
+    /// What a member signed about itself, as it stands in published lines.
+    pub fn said_by(&self, id: &NodeId) -> Vec<Line> {
+        let raw = self.ends.windows(2).map(|ends| &self.bytes[ends[0]..ends[1] - 1]);
+        let lines = raw.map(|raw| Line::parse(raw).unwrap());
+        lines.filter(|line| line.author.is_some() && Record::of(line).node() == Some(id)).collect()
     }
 
     /// What published lines say, from `seq` on.

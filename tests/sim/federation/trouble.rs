@@ -163,7 +163,8 @@ impl Federation {
         }
     }
 
-    fn heal_links(&self) {
+    /// All links carry again, both ways.
+    pub fn heal_links(&self) {
         for from in &self.members {
             for to in &self.members {
                 self.world.link(from.host.name(), to.host.name(), true);

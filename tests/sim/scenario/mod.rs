@@ -4,6 +4,7 @@
 //! journal gained, what ticks noticed, and what `show` prints; the same line again and again is told
 //! once with a count. `REWRITE=1` writes the traces anew: read the difference before keeping it.
 
+mod anchors;
 mod stage;
 mod trace;
 

@@ -17,12 +17,12 @@ pub struct Stage {
     settings: String,
     federation: Option<Federation>,
     seen: usize,
-    told: Vec<String>,
+    pub(super) told: Vec<String>,
     /// Who has no power: it does not tick.
     off: BTreeSet<usize>,
 }
 
-type Done = Result<(), String>;
+pub(super) type Done = Result<(), String>;
 
 impl Stage {
     /// What happened since.
@@ -53,16 +53,16 @@ impl Stage {
         Ok(())
     }
 
-    fn at(&self, id: &str) -> Result<usize, String> {
+    pub(super) fn at(&self, id: &str) -> Result<usize, String> {
         let number: usize = id.trim_start_matches('n').parse().map_err(|_| format!("{id}?"))?;
         Ok(number - 1)
     }
 
-    fn fed(&mut self) -> &mut Federation {
+    pub(super) fn fed(&mut self) -> &mut Federation {
         self.federation.as_mut().expect("a scenario begins with: found and join")
     }
 
-    fn host(&mut self, id: &str) -> Result<SimHost, String> {
+    pub(super) fn host(&mut self, id: &str) -> Result<SimHost, String> {
         let at = self.at(id)?;
         Ok(self.fed().members[at].host.clone())
     }
@@ -217,8 +217,12 @@ impl Stage {
             ["row", row, status] => self.place_row(row, status)?,
             ["front", id, status] => self.place(id, (true, status))?,
             ["gateway", id, status] => self.place(id, (false, status))?,
-            ["join", mode] => {
-                let settings = self.settings.clone();
+            ["join", mode, own @ ..] => {
+                let other = |line: &&str| line.split(' ').next() != own.first().copied();
+                let mut settings: Vec<&str> = self.settings.lines().filter(other).collect();
+                let own = own.join(" ");
+                settings.push(&own);
+                let settings = settings.join("\n");
                 self.fed().join(*mode == "hmac", &settings);
             }
             ["move", id, to, rest @ ..] => {
@@ -256,7 +260,7 @@ impl Stage {
                 self.told.push(format!("{id} is answered {}", status.unwrap_or_default()));
             }
             ["accuse", id, whom, health] => self.accuse(id, whom, health)?,
-            _ => return Err("no such command".to_owned()),
+            _ => said = self.reorder(words)?,
         }
         if let Some(Err(failure)) = said {
             self.told.push(format!("refused: {}", failure.message));
