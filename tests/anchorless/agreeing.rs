@@ -158,10 +158,10 @@ fn a_word_outlives_who_said_it() {
 /// A registration as a holder of the node's key could sign it, in a line of a branch.
 fn registration(node: &Node, id: &str, fields: Value) -> String {
     let lines = node.lines();
-    let lines = lines.iter().map(|raw| Line::parse(raw.as_bytes()).unwrap());
+    let mut lines = lines.iter().map(|raw| Line::parse(raw.as_bytes()).unwrap());
     let of_node =
         |line: &Line| line.kind == "register" && line.payload.contains(&format!("{id:?}"));
-    let last = lines.filter(of_node).last().unwrap();
+    let last = lines.rfind(of_node).unwrap();
     let mut said: Value = serde_json::from_str(&last.payload).unwrap();
     let fields = fields.as_object().unwrap().clone();
     said.as_object_mut().unwrap().extend(fields);
