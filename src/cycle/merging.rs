@@ -112,7 +112,8 @@ fn in_tick(
 ) -> Result<(Merging, Option<String>), Failure> {
     let branch = Branch::load(&disk)?;
     if branch.is_empty() {
-        return Ok((Merging { synced, ..Merging::default() }, None));
+        let trouble = branch.damage(&disk).map(|damage| damage.message);
+        return Ok((Merging { synced, trouble, ..Merging::default() }, None));
     }
     if refused.is_some() && refused == mark(&branch).as_deref() {
         let waiting = branch.count();

@@ -120,3 +120,38 @@ fn a_refused_line_waits_for_a_person() {
     assert_eq!((count(&gw2, "merged"), gw2.text("branch.ndjson")), (2, bad));
     drop(gw3);
 }
+
+/// What does not read is named by whoever looks, also where it is the first line.
+#[test]
+fn a_damaged_branch_is_named_by_every_verb() {
+    let (_federation, gw2, _) = three();
+    fs::write(gw2.file("branch.ndjson"), "no line\n").unwrap();
+    let words = "branch.ndjson line 1 does not read";
+    gw2.fed(&["merge"]).expect(1).saying(&[words]);
+    assert!(gw2.good(&["status"]).contains(words));
+    let ticked = gw2.fed(&["tick"]);
+    assert!(ticked.err.contains(words), "{ticked:?}");
+    fs::rename(gw2.file("branch.ndjson"), gw2.file("branch.damaged-7.ndjson")).unwrap();
+    assert!(gw2.good(&["status"]).contains("branch.damaged-7.ndjson holds lines"));
+    gw2.good(&["merge"]);
+}
+
+/// However long the branch is, others see the newest of it, and what the member saw.
+#[test]
+fn a_long_branch_shows_its_newest_words() {
+    let (_federation, gw2, _) = three();
+    gw2.tick();
+    let mut writer = Writer::after(&gw2);
+    for incarnation in 0..400 {
+        writer.say(("drain", &drain("gw2", 100 + incarnation, true)), ("gw2", &gw2.key()));
+    }
+    assert!(writer.bytes.len() > 128 * 1024);
+    fs::write(gw2.file("branch.ndjson"), &writer.bytes).unwrap();
+    let page = get(gw2.port, "/sync?branch");
+    let text = page.text();
+    assert!(text.len() <= 128 * 1024 && text.len() > 120 * 1024, "{}", text.len());
+    let shown = said(&page);
+    assert!(std::str::from_utf8(&writer.bytes).unwrap().ends_with(&shown));
+    let behind = &text[shown.len()..];
+    assert!(behind.starts_with("\n{\"mode\":\"ed25519\",\"node\":\"gw2\""), "{behind}");
+}
