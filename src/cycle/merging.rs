@@ -203,7 +203,7 @@ fn left_of<'a>(run: &'a Run, own: &NodeId, fold: &Fold) -> Vec<&'a Twig> {
         };
         let of_another = merged.node() != Some(own);
         let over = || fold.outdoes(&merged) || !speaks(fold, &merged);
-        fold.holds(&merged).is_none() && !(of_another && over())
+        fold.holds(&merged).is_none() && !fold.has_passed(&merged) && !(of_another && over())
     };
     let words = run.lines().iter().filter(waits).count();
     let stays = |twig: &&Twig| {
