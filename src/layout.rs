@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 pub const ROSTER: &str = "피어목록.psv";
 /// The status file's name, in NFC.
 pub const STATUS: &str = "피어상태.psv";
+/// How the names of damaged branches that were set aside begin.
+pub const DAMAGED_BRANCH: &str = "branch.damaged-";
 /// The configuration's file name.
 pub const CONFIG: &str = "crowny-fed.toml";
 
@@ -140,6 +142,11 @@ impl Layout {
     /// What was said while no anchor answered.
     pub fn branch(&self) -> PathBuf {
         self.dir.join("branch.ndjson")
+    }
+
+    /// What that was before a byte of it changed.
+    pub fn damaged_branch(&self, ms: u64) -> PathBuf {
+        self.dir.join(format!("{DAMAGED_BRANCH}{ms}.ndjson"))
     }
 
     /// The last signed observation of one member.

@@ -16,7 +16,11 @@ pub(super) fn run(context: &Context, as_json: bool) -> Ending {
     let anchor = Identity::require(&disk)?.is_anchor();
     let busy = || Failure::new(Kind::Busy, "another run of this member is at work");
     let _whole = take_lock(&context.host, &disk.layout.keys(), PATIENCE)?.ok_or_else(busy)?;
-    let merging = if Branch::load(&disk)?.is_empty() {
+    let branch = Branch::load(&disk)?;
+    if let Some(damage) = branch.damage(&disk).filter(|_| branch.is_empty()) {
+        return Err(damage.into());
+    }
+    let merging = if branch.is_empty() {
         Merging::default()
     } else if anchor {
         bring_own(disk, &context.config)?

@@ -11,7 +11,7 @@ use super::sync::{anchor_urls, targets};
 use crate::auth::envelope;
 use crate::auth::keys;
 use crate::config::{self, Config};
-use crate::journal::branch::{self, Run, Twig, stored};
+use crate::journal::branch::{self, BRANCH_PAGE_BYTES_MAX, Run, Twig, stored};
 use crate::journal::chain::{Tip, origin_hash};
 use crate::journal::merged::Merged;
 use crate::journal::record::Record;
@@ -31,9 +31,6 @@ use crate::store::draft::Draft;
 use crate::store::identity::Identity;
 use crate::wire::call::{Answer, Call};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Largest answer of one member that is read: some words and one observation.
-const ANSWER_BYTES_MAX: usize = 128 * 1024;
 
 /// Most words of one other member that are kept for it.
 const CARRIED_EACH_MAX: usize = 16;
@@ -75,8 +72,10 @@ pub(super) fn gather(
             Some((id, Server::named(disk.host, url).ok()?.only(targets).until(until_boot_ms)))
         })
         .collect();
-    let calls: Vec<Call> =
-        servers.iter().map(|(_, server)| server.call("/sync?branch", ANSWER_BYTES_MAX)).collect();
+    let calls: Vec<Call> = servers
+        .iter()
+        .map(|(_, server)| server.call("/sync?branch", BRANCH_PAGE_BYTES_MAX))
+        .collect();
     let until = until_boot_ms.min(disk.host.clock().boot_ms + config.profile.timeout_ms);
     let answers = disk.host.dial(&calls, until);
     let mut gathered = Anchorless { fold: fold.clone(), ..Anchorless::default() };
@@ -95,7 +94,9 @@ pub(super) fn gather(
     }
     // Who said it may be gone before the anchor is back. That it cannot be kept is no reason not to
     // go by it now.
-    let _ = Branch::take_in(disk, &stored(fit(&branch, &heard).into_iter()));
+    if branch.damage(disk).is_none() {
+        let _ = Branch::take_in(disk, &stored(fit(&branch, &heard).into_iter()));
+    }
     gathered
 }
 

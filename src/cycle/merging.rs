@@ -112,7 +112,8 @@ fn in_tick(
 ) -> Result<(Merging, Option<String>), Failure> {
     let branch = Branch::load(&disk)?;
     if branch.is_empty() {
-        return Ok((Merging { synced, ..Merging::default() }, None));
+        let trouble = branch.damage(&disk).map(|damage| damage.message);
+        return Ok((Merging { synced, trouble, ..Merging::default() }, None));
     }
     if refused.is_some() && refused == mark(&branch).as_deref() {
         let waiting = branch.count();
@@ -202,7 +203,7 @@ fn left_of<'a>(run: &'a Run, own: &NodeId, fold: &Fold) -> Vec<&'a Twig> {
         };
         let of_another = merged.node() != Some(own);
         let over = || fold.outdoes(&merged) || !speaks(fold, &merged);
-        fold.holds(&merged).is_none() && !(of_another && over())
+        fold.holds(&merged).is_none() && !fold.has_passed(&merged) && !(of_another && over())
     };
     let words = run.lines().iter().filter(waits).count();
     let stays = |twig: &&Twig| {

@@ -13,6 +13,9 @@ use super::merkle::{Hash, leaf_hash};
 pub const BRANCH_BYTES_MAX: u64 = 4 * 1024 * 1024;
 /// Most lines of one request (design section 16).
 pub const MERGE_LINES_MAX: usize = 1_000;
+/// Most bytes that a member shows of its branch, with the observation behind them: what others read
+/// in each tick while no anchor answers.
+pub const BRANCH_PAGE_BYTES_MAX: usize = 128 * 1024;
 /// Most bytes of lines of one request.
 pub const MERGE_BYTES_MAX: usize = 1 << 20;
 

@@ -97,6 +97,11 @@ impl MergedWords {
         words.iter().rev().find(|(_, held)| *held == word).map(|(seq, _)| *seq)
     }
 
+    /// Whether some of that member's may be forgotten.
+    pub fn are_full(&self, node: &NodeId) -> bool {
+        self.nodes.get(node).is_some_and(|words| words.len() >= REMEMBERED_MAX)
+    }
+
     /// Remembers one, and forgets the oldest beyond [`REMEMBERED_MAX`].
     pub fn remember(&mut self, node: &NodeId, word: Hash, seq: u64) {
         let words = self.nodes.entry(node.clone()).or_default();

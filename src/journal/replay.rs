@@ -136,7 +136,7 @@ impl Fold {
                 None => membership.judge(&verdict.node, verdict.standing(), seq),
             },
             Record::Reap(reap) => membership.reap(&reap.node, seq),
-            Record::Merge(merge) => self.pace.spend(&merge.node, line.ts),
+            Record::Merge(merge) => self.pace.spend_merge(&merge.node, merge.count, line.ts),
             Record::Merged(merged) => self.merge(*merged, line),
             Record::Unknown => self.not_understood += 1,
         }
@@ -195,6 +195,13 @@ impl Fold {
             }
             _ => false,
         }
+    }
+
+    /// Whether a line of a branch may be one that came in so long ago that it is forgotten. What it
+    /// says changes nothing, so nobody writes it again.
+    pub fn has_passed(&self, branched: &Merged) -> bool {
+        let forgotten = branched.node().is_some_and(|node| self.merged.are_full(node));
+        forgotten && self.outdoes(branched)
     }
 
     fn enrol(&mut self, enroll: Enroll, seq: u64) {

@@ -116,10 +116,12 @@ impl Branch {
     /// Takes in the lines of a journal that is no more, as a run of their own: all of them, or where
     /// there is no room for that what members said among them, newest first. What had come out of
     /// branches there follows as it was said, in runs of its own: the line that held it is no more.
+    /// A damaged file does not stand in its way. The lock on `state/` is held too.
     pub fn take_in(disk: &Disk<'_>, tail: &[u8]) -> Result<(), Failure> {
-        let branch = Branch::load(disk)?;
-        if let Some(damage) = branch.damage(disk) {
-            return Err(damage);
+        let mut branch = Branch::load(disk)?;
+        if branch.damaged {
+            branch.set_aside(disk)?;
+            branch = Branch::load(disk)?;
         }
         let mut lines: Vec<Twig> = parse(tail).0.into_iter().flat_map(Run::into_lines).collect();
         let unwrapped: Vec<Twig> = lines.iter().filter_map(unwrapped).collect();
@@ -129,19 +131,12 @@ impl Branch {
         if !fresh.iter().any(|twig| is_word(twig)) {
             return Ok(());
         }
-        let mut room = BRANCH_BYTES_MAX.saturating_sub(branch.good);
+        let room = BRANCH_BYTES_MAX.saturating_sub(branch.good) as usize;
         let all = stored(fresh.iter().copied());
-        let bytes = match all.len() as u64 <= room {
+        let bytes = match all.len() <= room {
             true => all,
             false => {
-                let mut fits = |twig: &&Twig| {
-                    let left = room.checked_sub(twig.raw.len() as u64 + 1);
-                    room = left.unwrap_or(room);
-                    left.is_some()
-                };
-                let newest = fresh.into_iter().rev().filter(|twig| is_word(twig));
-                let words: Vec<&Twig> = newest.filter(|twig| fits(twig)).collect();
-                stored(words.into_iter().rev())
+                stored(newest(fresh.into_iter().filter(|twig| is_word(twig)), room).into_iter())
             }
         };
         let path = disk.layout.branch();
@@ -149,6 +144,23 @@ impl Branch {
             disk.cut(&path, branch.good)?;
         }
         disk.append(&path, branch.good, &bytes, Keep::Durable)
+    }
+
+    /// The newest words that pass and fit into so many bytes, oldest first.
+    pub fn newest_words(&self, room: usize, passes: impl Fn(&Twig) -> bool) -> Vec<&Twig> {
+        let words = self.lines().filter(|twig| is_word(twig) && passes(twig));
+        newest(words.collect::<Vec<_>>().into_iter(), room)
+    }
+
+    /// Keeps a damaged file beside the branch, whole, and in the branch each line of it that reads.
+    fn set_aside(&self, disk: &Disk<'_>) -> Result<(), Failure> {
+        let path = disk.layout.branch();
+        let bytes = disk.read(&path)?.unwrap_or_default();
+        let aside = disk.layout.damaged_branch(disk.host.clock().wall_ms);
+        // First, or what does not read would be nowhere for a moment.
+        disk.put(&aside, &bytes, (Keep::Durable, Readers::Usual))?;
+        let lines = bytes.split(|byte| *byte == b'\n').filter_map(|raw| Twig::parse(raw).ok());
+        Branch::keep(disk, lines.collect::<Vec<_>>().iter())
     }
 
     /// Keeps only these lines, durably; the file goes with the last of them. The lock on `state/` is
@@ -172,6 +184,18 @@ impl Branch {
 /// Whether a member says something in it that a branch may bring.
 fn is_word(twig: &Twig) -> bool {
     Merged::of(twig.line.clone()).is_some()
+}
+
+/// The last of these that fit into so many bytes, in their order.
+fn newest<'a>(words: impl DoubleEndedIterator<Item = &'a Twig>, room: usize) -> Vec<&'a Twig> {
+    let (mut left, mut fits) = (room, Vec::new());
+    for twig in words.rev() {
+        let Some(less) = left.checked_sub(twig.raw.len() + 1) else { break };
+        left = less;
+        fits.push(twig);
+    }
+    fits.reverse();
+    fits
 }
 
 /// The line inside a `merged` line, byte for byte as its author wrote it.

@@ -10,7 +10,7 @@ use super::view::Published;
 use crate::auth::mac::HMAC_SHA256;
 use crate::error::Failure;
 use crate::host::Span;
-use crate::journal::branch::{Twig, stored};
+use crate::journal::branch::{BRANCH_PAGE_BYTES_MAX, Twig, stored};
 use crate::journal::chain::{Tip, origin_hash};
 use crate::journal::locator::Place;
 use crate::journal::merkle::Hash;
@@ -37,22 +37,25 @@ pub fn leaf(disk: &Disk<'_>, size: u64, seq: u64) -> Result<Option<Hash>, Failur
     Ok(tree::read_tile(disk, tile)?.get((seq % TILE_WIDTH) as usize).copied())
 }
 
-/// What `/sync?branch` sends: the lines that wait for an anchor, as they stand. Those that are signed
-/// with a key shared with the anchor are nobody else's to check. Behind a blank line stands what this
-/// member saw in its last tick, signed; an anchor has nothing to say that is not in the journal.
+/// What `/sync?branch` sends: the lines that wait for an anchor, as they stand, or where that is more
+/// than others read, the newest words among them. Those that are signed with a key shared with the
+/// anchor are nobody else's to check. Behind a blank line stands what this member saw in its last
+/// tick, signed; an anchor has nothing to say that is not in the journal.
 pub fn branch(disk: &Disk<'_>) -> Result<Vec<u8>, Failure> {
     let branch = Branch::load(disk)?;
     let shared =
         |twig: &&Twig| twig.line.author.as_ref().is_some_and(|author| author.alg == HMAC_SHA256);
-    let mut page = stored(branch.lines().filter(|twig| !shared(twig)));
     let identity = Identity::require(disk)?;
     let path = disk.layout.observation(identity.id.as_str());
     let alone = identity.is_anchor() || disk.length(&disk.layout.key("shared"))?.is_some();
-    if let Some(observation) = disk.read(&path)?.filter(|_| !alone) {
-        page.push(b'\n');
-        page.extend_from_slice(&observation);
-        page.push(b'\n');
+    let observation = disk.read(&path)?.filter(|_| !alone);
+    let told = observation.map(|text| [b"\n", &*text, b"\n"].concat()).unwrap_or_default();
+    let room = BRANCH_PAGE_BYTES_MAX.saturating_sub(told.len());
+    let mut page = stored(branch.lines().filter(|twig| !shared(twig)));
+    if page.len() > room {
+        page = stored(branch.newest_words(room, |twig| !shared(&twig)).into_iter());
     }
+    page.extend_from_slice(&told);
     Ok(page)
 }
 

@@ -246,6 +246,36 @@ fn a_merged_word_cannot_be_posted_again() {
     assert_eq!(answer.status, 409);
 }
 
+/// Nobody fills the journal with what it said before, however much that is.
+#[test]
+fn old_branches_replayed_write_nothing() {
+    let (federation, gw2, gw3) = three();
+    let (key, other) = (gw2.key(), gw3.key());
+    let part = |from: u64| {
+        let mut writer = Writer::after(&gw2);
+        for incarnation in from..from + 1_000 {
+            writer.say(("drain", &drain("gw2", incarnation, true)), ("gw2", &key));
+        }
+        writer.bytes
+    };
+    let (first, second) = (part(100), part(1_100));
+    let taken = fates(&bring(&federation, &body(("gw2", &key), &first)));
+    assert!(taken.iter().all(|fate| fate.starts_with("merged")));
+    // So much at once costs more than half of what its bringer had.
+    let waits = writes_nothing(&federation, || bring(&federation, &body(("gw2", &key), &second)));
+    assert_eq!((waits.status, waits.text().contains("try again in")), (429, true));
+    let taken = fates(&bring(&federation, &body(("gw3", &other), &second)));
+    assert!(taken.iter().all(|fate| fate.starts_with("merged")));
+    for old in [&first, &second] {
+        let again = refused(&federation, &gw2, old);
+        assert!(again.split(", ").all(|fate| fate.starts_with("held")), "{again}");
+    }
+    // Its bringer is rid of them.
+    std::fs::write(gw2.file("branch.ndjson"), &first).unwrap();
+    gw2.good(&["merge"]);
+    assert!(!gw2.file("branch.ndjson").exists());
+}
+
 /// An anchor that puts words into a member's mouth is caught by whoever syncs: a merged line is
 /// checked like one that was posted.
 #[test]

@@ -82,12 +82,12 @@ fn a_full_branch_keeps_what_it_has() {
     assert_eq!(runs.len(), 1);
     let parts = runs[0].parts();
     assert!(parts.len() > 4 && parts.iter().all(|part| part.lines().len() <= 1_000));
-    // Thousands of lines come home in as many requests as it takes, all of them once.
+    // Thousands of lines come home in parts, as fast as a member may write; what waits stays.
     federation.anchor.serve();
-    gw2.good(&["merge"]);
-    assert!(!gw2.file("branch.ndjson").exists());
-    assert_eq!(count(&gw2, "merged"), runs[0].lines().len());
-    assert_eq!(count(&gw2, "merge"), parts.len());
+    gw2.fed(&["merge"]).expect(1).saying(&["writes too fast", "what waits stays"]);
+    let home = parts[0].lines().len();
+    assert_eq!((count(&gw2, "merge"), count(&gw2, "merged")), (1, home));
+    assert_eq!(branch::of(&gw2)[0].lines(), &runs[0].lines()[home..]);
     gw2.good(&["verify", "--full"]);
 }
 
@@ -119,4 +119,39 @@ fn a_refused_line_waits_for_a_person() {
     gw2.tick();
     assert_eq!((count(&gw2, "merged"), gw2.text("branch.ndjson")), (2, bad));
     drop(gw3);
+}
+
+/// What does not read is named by whoever looks, also where it is the first line.
+#[test]
+fn a_damaged_branch_is_named_by_every_verb() {
+    let (_federation, gw2, _) = three();
+    fs::write(gw2.file("branch.ndjson"), "no line\n").unwrap();
+    let words = "branch.ndjson line 1 does not read";
+    gw2.fed(&["merge"]).expect(1).saying(&[words]);
+    assert!(gw2.good(&["status"]).contains(words));
+    let ticked = gw2.fed(&["tick"]);
+    assert!(ticked.err.contains(words), "{ticked:?}");
+    fs::rename(gw2.file("branch.ndjson"), gw2.file("branch.damaged-7.ndjson")).unwrap();
+    assert!(gw2.good(&["status"]).contains("branch.damaged-7.ndjson holds lines"));
+    gw2.good(&["merge"]);
+}
+
+/// However long the branch is, others see the newest of it, and what the member saw.
+#[test]
+fn a_long_branch_shows_its_newest_words() {
+    let (_federation, gw2, _) = three();
+    gw2.tick();
+    let mut writer = Writer::after(&gw2);
+    for incarnation in 0..400 {
+        writer.say(("drain", &drain("gw2", 100 + incarnation, true)), ("gw2", &gw2.key()));
+    }
+    assert!(writer.bytes.len() > 128 * 1024);
+    fs::write(gw2.file("branch.ndjson"), &writer.bytes).unwrap();
+    let page = get(gw2.port, "/sync?branch");
+    let text = page.text();
+    assert!(text.len() <= 128 * 1024 && text.len() > 120 * 1024, "{}", text.len());
+    let shown = said(&page);
+    assert!(std::str::from_utf8(&writer.bytes).unwrap().ends_with(&shown));
+    let behind = &text[shown.len()..];
+    assert!(behind.starts_with("\n{\"mode\":\"ed25519\",\"node\":\"gw2\""), "{behind}");
 }

@@ -14,6 +14,7 @@ use crowny_fed::layout::Layout;
 use crowny_fed::store::branch::Branch;
 use crowny_fed::store::disk::Disk;
 use ed25519_dalek::SigningKey;
+use std::fs;
 
 /// A signed drain of gw2 in the line at `seq`.
 fn word(seq: u64, incarnation: u64) -> Twig {
@@ -87,4 +88,24 @@ fn a_tail_without_room_leaves_its_newest_words() {
     let branch = taken(&folder, &stored(tail.iter()));
     assert_eq!(branch.count(), tail.len());
     assert!(branch.lines().all(|twig| twig.line.kind == "drain"));
+}
+
+/// One damaged byte costs its own line, and stands in nobody's way.
+#[test]
+fn a_damaged_branch_is_set_aside_and_takes_in_a_tail() {
+    let folder = Folder::new();
+    let lines = [word(0, 1), word(1, 2), word(2, 3)];
+    let mut bytes = stored(lines.iter());
+    let at = lines[0].raw.len() + 5;
+    bytes[at] = 0;
+    fs::write(folder.path().join("branch.ndjson"), &bytes).unwrap();
+    let native = word(9, 4);
+    let branch = taken(&folder, &stored([&native].into_iter()));
+    assert_eq!(leaves(&branch), [lines[0].leaf, lines[2].leaf, native.leaf]);
+    let names = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let names: Vec<String> = names.map(|name| name.into_string().unwrap()).collect();
+    let aside: Vec<&String> =
+        names.iter().filter(|name| name.starts_with("branch.damaged-")).collect();
+    assert_eq!(aside.len(), 1, "{names:?}");
+    assert_eq!(fs::read(folder.path().join(aside[0])).unwrap(), bytes);
 }

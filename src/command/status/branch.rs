@@ -1,6 +1,8 @@
 //! What waits for an anchor, and what branches brought that does not agree.
 
 use super::super::context::Context;
+use crate::host::Host;
+use crate::layout::DAMAGED_BRANCH;
 use crate::protocol::member::NodeId;
 use crate::protocol::membership::Member;
 use crate::store::branch::Branch;
@@ -33,6 +35,17 @@ pub(super) fn conflicts(view: &View<'_>) -> Vec<Value> {
     view.fold.membership.members().filter_map(one).collect()
 }
 
+/// Branches that were found damaged when a journal gave way.
+fn set_aside(context: &Context) -> Vec<String> {
+    let names = context.host.names(context.config.layout.dir()).unwrap_or_default();
+    let damaged = names.into_iter().filter(|name| name.starts_with(DAMAGED_BRANCH));
+    damaged
+        .map(|name| {
+            format!("{name} holds lines that do not read; those that do are in branch.ndjson: remove it once you have seen what is lost")
+        })
+        .collect()
+}
+
 /// What of it an operator should know; `refused` where the last tick's post was, line by line.
 pub(super) fn troubles(context: &Context, view: Option<&View<'_>>, refused: bool) -> Vec<String> {
     let mut troubles = Vec::new();
@@ -50,6 +63,7 @@ pub(super) fn troubles(context: &Context, view: Option<&View<'_>>, refused: bool
         }
         Err(failure) => troubles.push(failure.message),
     }
+    troubles.extend(set_aside(context));
     let members = view.into_iter().flat_map(|view| view.fold.membership.members());
     for (id, member) in members {
         let losers = member.rivals().count();

@@ -73,7 +73,7 @@ pub fn merge(host: &dyn Host, config: &Config, body: &[u8]) -> Result<Brought, R
     let (head, run) = of_one_mind(&envelope, lines)?;
     let judged = judge(&desk, &node, &run);
     if !judged.fresh.is_empty()
-        && let Some(wait_s) = fold.pace.wait_s(&node, times.line_s)
+        && let Some(wait_s) = fold.pace.wait_merge_s(&node, head.count, times.line_s)
     {
         return Err(Refusal::TooMany(format!("{node} writes too fast, try again in {wait_s} s")));
     }
@@ -175,7 +175,7 @@ fn admit(desk: &Desk<'_>, poster: &NodeId, twig: &Twig) -> Result<Merged, Fate> 
     }
     // What a member said is kept where it brings it itself. From others only what counts comes in:
     // anybody could bring all that everybody ever said.
-    if *poster != node && fold.outdoes(&merged) {
+    if fold.has_passed(&merged) || (*poster != node && fold.outdoes(&merged)) {
         let member = fold.membership.member(&node);
         return Err(Fate::Held(member.map_or(0, |member| member.last_line)));
     }
