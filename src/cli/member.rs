@@ -96,6 +96,9 @@ pub struct Handover {
     /// On the anchor: the offer, or - for standard input.
     #[arg(value_name = "OFFER|-", required_unless_present = "offer")]
     pub taken: Option<String>,
+    /// Although the node is not alive, or does not answer this machine.
+    #[arg(long, conflicts_with = "offer")]
+    pub force: bool,
 }
 
 /// `recover`.

@@ -24,7 +24,7 @@ pub(super) fn run(context: &Context, typed: &Handover) -> Ending {
             .read_to_string(&mut text)
             .context("cannot read the offer from standard input")?;
     }
-    let done = hand_over(&context.host, &context.config, &text)?;
+    let done = hand_over(&context.host, &context.config, (&text, typed.force))?;
     if !context.common.quiet {
         print::out(&format!(
             "line {}: {} serialises in epoch {}; its next tick takes over, and this node follows it\n",

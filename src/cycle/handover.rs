@@ -75,7 +75,15 @@ pub fn offer(host: &dyn Host, config: &Config) -> Result<String, Failure> {
 }
 
 /// The anchor's side: writes the line that names the node, and follows it from then on.
-pub fn hand_over(host: &dyn Host, config: &Config, text: &str) -> Result<HandedOver, Failure> {
+///
+/// # Errors
+/// Kind `No` for an offer that is not for now, or unless `force` of a node that is not alive or does
+/// not answer.
+pub fn hand_over(
+    host: &dyn Host,
+    config: &Config,
+    (text, force): (&str, bool),
+) -> Result<HandedOver, Failure> {
     let usage = |why: String| Failure::new(Kind::Usage, format!("the offer: {why}"));
     let (envelope, said) = offer::unpack(text).map_err(usage)?;
     let node = NodeId::parse(&said.node).map_err(|error| usage(error.to_string()))?;
@@ -100,7 +108,9 @@ pub fn hand_over(host: &dyn Host, config: &Config, text: &str) -> Result<HandedO
         )
         .hint("its journal was behind: crowny-fed sync there, then handover --offer again"));
     }
-    expect_there(host, fold, (&node, &said))?;
+    if !force {
+        expect_there(host, fold, (&node, &said))?;
+    }
     let old = load_key(&disk, &log_keys::name(epoch - 1))?;
     let record = succession(desk.ledger.floor(), (&origin, epoch), (&node, said));
     let accepted = desk.commit(vec![signed(record, &origin, &old)], 0)?;
@@ -128,7 +138,7 @@ fn expect_there(
         return Ok(());
     }
     Err(Failure::new(Kind::No, format!("'{node}' does not answer at {}", said.urls.join(", ")))
-        .hint("start its serve: it is the one that everybody asks from then on"))
+        .hint("start its serve: it is the one that everybody asks from then on; --force where only this machine does not reach it"))
 }
 
 /// The line that begins an epoch.

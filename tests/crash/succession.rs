@@ -96,7 +96,8 @@ fn said(scene: &Scene, words: &[&str]) -> Run {
 
 fn hand_over(scene: &Scene) -> Run {
     let mut command = scene.journal_of().verb("handover");
-    command.arg("-");
+    // The node of the sweep serves nobody.
+    command.args(["--force", "-"]);
     Run { command, input: scene.spoken.clone().into_bytes() }
 }
 

@@ -273,7 +273,7 @@ fn merged(all: &mut Federation, at: usize) -> Result<(), Failure> {
 fn handed_over(all: &mut Federation) -> Result<(), Failure> {
     let (anchor, next) = (all.members[0].host.clone(), all.members[1].host.clone());
     let offer = handover::offer(&next, &next.config())?;
-    handover::hand_over(&anchor, &anchor.config(), &offer)?;
+    handover::hand_over(&anchor, &anchor.config(), (&offer, true))?;
     all.check();
     Ok(())
 }

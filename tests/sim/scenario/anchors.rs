@@ -56,7 +56,7 @@ impl Stage {
     fn hand(&mut self, from: &str, to: &str) -> Result<Result<(), Failure>, String> {
         let (from, to) = (self.host(from)?, self.host(to)?);
         let offered = offer(&to, &to.config());
-        Ok(offered.and_then(|text| hand_over(&from, &from.config(), &text).map(drop)))
+        Ok(offered.and_then(|text| hand_over(&from, &from.config(), (&text, false)).map(drop)))
     }
 
     /// With the key that the founder made. Forced, it is done although another anchor writes: until
