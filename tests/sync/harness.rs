@@ -81,7 +81,6 @@ impl Ran {
     }
 
     /// A word that the anchor does not take now: told why, and kept.
-    #[allow(dead_code)] // used by those who share this file
     #[track_caller]
     pub fn kept(self, words: &[&str]) -> Ran {
         let ran = self.expect(0);
