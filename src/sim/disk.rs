@@ -254,14 +254,20 @@ impl SimDisk {
         Ok(())
     }
 
-    /// A replacement's bytes are synced before its name is changed.
+    /// A replacement's bytes are synced before its name is changed; the name reaches the disk by
+    /// itself within seconds, so it can be lost only where the power goes with the process.
     fn apply_half(&mut self, change: Change<'_>) -> io::Result<()> {
         match change {
             Change::Append { path, at, bytes, .. } => {
                 self.write(path, at, &bytes[..bytes.len() / 2]);
             }
             Change::Cut { path, bytes } => self.cut(path, bytes)?,
-            Change::Replace { path, bytes, keep, .. } => self.rename(path, bytes, keep),
+            Change::Replace { path, bytes, keep, .. } => {
+                self.rename(path, bytes, keep);
+                if keep == Keep::Durable && self.power.is_none() {
+                    self.sync(path);
+                }
+            }
             Change::Folder { .. } => {}
             Change::Remove { path } => {
                 let inside = self.files.keys().filter(|file| file.starts_with(path));

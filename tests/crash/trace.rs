@@ -64,12 +64,20 @@ pub fn read_with(folder: &Path, (command, input): (&Command, &[u8]), fault: &Fau
     let text = fs::read_to_string(&log).unwrap();
     let met = text.lines().find(|line| line.contains("(INJECTED)"));
     let reached = met.is_some() || text.contains("killed by SIGKILL");
-    Faulted { ran, reached, bytes: met.and_then(bytes_to_write) }
+    Faulted { ran, reached, bytes: met.and_then(|met| bytes_to_write(&text, met)) }
 }
 
-/// The last argument of `write(4, "..."..., 57) = 57 (INJECTED)`.
-fn bytes_to_write(line: &str) -> Option<usize> {
-    let (arguments, _) = line.rsplit_once(") = ")?;
+/// The last argument of `write(4, "..."..., 57) = 57 (INJECTED)`, which stands in an earlier line
+/// where another thread's call came between.
+fn bytes_to_write(text: &str, met: &str) -> Option<usize> {
+    let arguments = if met.contains(" resumed>") {
+        let thread = met.split(' ').next()?;
+        let begun = text.lines().take_while(|line| *line != met);
+        let begun = begun.filter(|line| line.starts_with(thread)).last()?;
+        begun.rsplit_once(" <unfinished")?.0
+    } else {
+        met.rsplit_once(") = ")?.0
+    };
     arguments.rsplit_once(", ")?.1.parse().ok()
 }
 
